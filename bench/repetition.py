@@ -33,6 +33,8 @@ from horizont.workflow.reference import open_packs
 #: What may differ between the blocks of a case.
 OF_A_BLOCK = ("block", "seed", "evaluation", "timeout_s")
 
+WITHOUT_AGENTS = ("local", "emulated")
+
 
 def main(words: list[str]) -> int:
     """Run the drawn cases and print a summary."""
@@ -40,7 +42,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--fraction", type=float, default=0.1, help="of all cases")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--pairs", type=int, default=2)
-    parser.add_argument("--minutes", type=float, default=60.0, help="start no case after them")
+    parser.add_argument("--minutes", type=float, default=60.0, help="start no pair after them")
     arguments = parser.parse_args(words)
     cases = reference_cases(study_paths())
     drawn = random.Random(arguments.seed).sample(
@@ -48,14 +50,13 @@ def main(words: list[str]) -> int:
     )
     print(f"{len(drawn)} of {len(cases)} cases of the reference, {arguments.pairs} pairs of each")
     end_s = time.monotonic() + 60 * arguments.minutes
-    found = []
-    for number, key in enumerate(drawn, 1):
-        if time.monotonic() > end_s:
-            print(f"{len(drawn) - number + 1} drawn cases were not run: the time is over")
-            break
-        found.append(Repetition(cases[key], arguments.pairs))
-        print(f"{number:3} {found[-1].describe()}", flush=True)
-    summarise(found)
+    repetitions = [Repetition(cases[key]) for key in drawn]
+    for pair in range(arguments.pairs):
+        for number, case in enumerate(repetitions):
+            if time.monotonic() < end_s:
+                case.execute_pair(pair, agents_first=(number + pair) % 2 == 0)
+                print(f"{number + 1:3} {case.describe()}", flush=True)
+        summarise(repetitions)
     return 0
 
 
@@ -65,9 +66,9 @@ def reference_cases(paths: Paths) -> dict[str, list[Record]]:
     for pack, _ in open_packs(paths).values():
         for record in pack.records():
             run = record.run
-            if run.topology.launcher in ("local", "emulated") and run.topology.device == "cpu":
-                if record.ok and run.fault is None:
-                    cases[_settings(run)].append(record)
+            on_cpus = run.topology.device == "cpu" and run.topology.launcher in WITHOUT_AGENTS
+            if on_cpus and record.ok and run.fault is None:
+                cases[_settings(run)].append(record)
     return {key: records for key, records in cases.items() if len(records) > 1}
 
 
@@ -80,17 +81,19 @@ def _settings(run: Run) -> str:
 class Repetition:
     """The runs of a case, with and without agents, and those of the reference."""
 
-    def __init__(self, reference: list[Record], pairs: int) -> None:
-        reference = sorted(reference, key=lambda record: record.run.block)
-        self.run = reference[0].run
+    def __init__(self, reference: list[Record]) -> None:
+        self.reference = sorted(reference, key=lambda record: record.run.block)
+        self.run = self.reference[0].run
         self.interval = median_interval([_rate(record) for record in reference])
         self.rates: dict[bool, list[float]] = {True: [], False: []}
         self.loss_differences: list[float] = []
         self.problems: list[str] = []
-        for number in range(pairs):
-            original = reference[number % len(reference)]
-            for with_agents in (number % 2 == 0, number % 2 == 1):
-                self._execute(original, with_agents)
+
+    def execute_pair(self, number: int, agents_first: bool) -> None:
+        """Execute a run of the reference with and without agents."""
+        original = self.reference[number % len(self.reference)]
+        for with_agents in (agents_first, not agents_first):
+            self._execute(original, with_agents)
 
     def _execute(self, original: Record, with_agents: bool) -> None:
         run = original.run
@@ -174,6 +177,7 @@ def summarise(found: list[Repetition]) -> None:
     ratio = interval_at_level([case.ratio for case in complete])
     losses = [value for case in complete for value in case.loss_differences]
     print(
+        f"{len(complete)} of {len(found)} cases were repeated\n"
         f"in the interval of the reference: {inside[True]} of {len(complete)} with agents, "
         f"{inside[False]} without\n"
         f"throughput with agents over without: {ratio.value:.3f} ({ratio.low:.3f} to "
