@@ -2,7 +2,8 @@
 
 Each drawn case, a system of an experiment at its settings, is run again in pairs: through agents,
 and as in the reference, in alternating order. Printed for each: the interval of the reference, both
-throughputs, the ratio with agents over without, and the difference of the final losses. Needs the
+throughputs, the ratio with agents over without, and by how much the final losses of synchronous
+systems differ from those of the reference, with and without agents. Needs the
 data sets of the profile of the reference, and a quiet machine for about two minutes a case.
 """
 
@@ -86,7 +87,7 @@ class Repetition:
         self.run = self.reference[0].run
         self.interval = median_interval([_rate(record) for record in reference])
         self.rates: dict[bool, list[float]] = {True: [], False: []}
-        self.loss_differences: list[float] = []
+        self.loss_differences: dict[bool, list[float]] = {True: [], False: []}
         self.problems: list[str] = []
 
     def execute_pair(self, number: int, agents_first: bool) -> None:
@@ -105,11 +106,11 @@ class Repetition:
             self.problems.append(record.result.reason)
             return
         if record.result.disturbed:
-            self.problems.append("disturbed")
+            self.problems.append(f"disturbed {'with' if with_agents else 'without'}")
         self.rates[with_agents].append(rate)
         before, after = original.result.final_loss, record.result.final_loss
-        if with_agents and run.system.sync != "async" and before and after:
-            self.loss_differences.append(abs(after - before) / before)
+        if run.system.sync != "async" and before and after:
+            self.loss_differences[with_agents].append(abs(after - before) / before)
 
     @property
     def ratio(self) -> float:
@@ -140,8 +141,9 @@ class Repetition:
             f"{self.interval.high:.4g}), with agents {middle[True]:.4g} {place}, "
             f"without {middle[False]:.4g}, ratio {self.ratio:.3f}"
         )
-        if self.loss_differences:
-            text += f", loss {max(self.loss_differences):.1e}"
+        if self.loss_differences[True]:
+            of_agents, others = (max(self.loss_differences[key]) for key in (True, False))
+            text += f", losses differ by {of_agents:.1e} and {others:.1e}"
         return "; ".join([text, *dict.fromkeys(self.problems)])
 
 
@@ -175,15 +177,13 @@ def summarise(found: list[Repetition]) -> None:
         return
     inside = {key: sum(case.is_inside(key) for case in complete) for key in (True, False)}
     ratio = interval_at_level([case.ratio for case in complete])
-    losses = [value for case in complete for value in case.loss_differences]
     print(
         f"{len(complete)} of {len(found)} cases were repeated\n"
         f"in the interval of the reference: {inside[True]} of {len(complete)} with agents, "
         f"{inside[False]} without\n"
         f"throughput with agents over without: {ratio.value:.3f} ({ratio.low:.3f} to "
         f"{ratio.high:.3f}), from {min(case.ratio for case in complete):.3f} to "
-        f"{max(case.ratio for case in complete):.3f}\n"
-        f"largest difference of a synchronous loss: {max(losses, default=0.0):.1e}"
+        f"{max(case.ratio for case in complete):.3f}"
     )
 
 

@@ -151,10 +151,14 @@ class EmulatedCluster(Cluster):
 
     def command_prefix(self, host: str, folder: Path) -> tuple[str, ...]:
         """Return the argv prefix that runs a command on a host, in `folder`, by ``exec``."""
+        return (*self.cpu_prefix(host), *self.hosts[host].command_prefix(folder))
+
+    def cpu_prefix(self, host: str) -> tuple[str, ...]:
+        """Return the argv prefix that runs a command with the CPU quota and the CPUs of a host."""
         quota = self.cpu_quotas[host].command_prefix if self.cpu_quotas else ()
         cpus = self.cpus_of.get(host)
         pinned = ("taskset", "--cpu-list", ",".join(map(str, cpus))) if cpus else ()
-        return (*quota, *pinned, *self.hosts[host].command_prefix(folder))
+        return (*quota, *pinned)
 
     def start(self, plan: ProcessPlan, log: Path) -> ProcessGroup:
         """Start a process on its host."""

@@ -10,6 +10,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from horizont.config.base import parse_config
@@ -17,9 +18,11 @@ from horizont.config.topology import Capability, Link, Topology
 from horizont.launchers import emulated
 from horizont.launchers.agent.cluster import AgentCluster
 from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions, agent_program
+from horizont.launchers.agent.remote_process import RemoteProcess
 from horizont.launchers.agent.session import Command, Session, Start
 from horizont.launchers.emulated import NETWORK_PREFIX, EmulatedCluster
 from horizont.launchers.netns import HOST_INTERFACE, set_rate_limit
+from horizont.launchers.plan import ProcessPlan
 
 #: Address of the launcher; those of the hosts are lower.
 LAUNCHER_ADDRESS = f"{NETWORK_PREFIX}.254"
@@ -62,8 +65,8 @@ class EmulatedAgentLauncher(AgentLauncher):
 
     def _start_on(self, hosts: EmulatedCluster, options: AgentOptions) -> Start:
         commands = tuple(
-            Command((*hosts.command_prefix(name, Path("/")), *agent_program()), number)
-            for number, name in enumerate(hosts.names)
+            Command((*host.command_prefix(Path("/")), *agent_program()), number)
+            for number, host in enumerate(hosts.hosts.values())
         )
         options = options.model_copy(update={"address": LAUNCHER_ADDRESS})
         return self._start("topology.launcher", commands, (), len(commands), options)
@@ -82,6 +85,11 @@ class EmulatedAgentCluster(AgentCluster):
         self._hosts = hosts
         self._link = topology.link
         self._is_limited = False
+
+    def start(self, plan: ProcessPlan, log: Path) -> RemoteProcess:
+        """Start a process with the CPU quota of its host, which the agent does not use."""
+        argv = (*self._hosts.cpu_prefix(plan.host), *plan.argv)
+        return super().start(replace(plan, argv=argv), log)
 
     def apply_cpu_quota(self) -> None:
         """Apply the CPU quotas and the rates of the links; again it changes nothing.

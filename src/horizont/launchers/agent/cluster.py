@@ -42,6 +42,7 @@ class AgentCluster(Cluster):
     def __init__(self, topology: Topology, session: Session, record: Path) -> None:
         self._session = session
         self._record = record
+        self._has_quotas = topology.cpus_per_host is not None
         self._agents = dict(zip(topology.all_hosts, session.agents, strict=False))
         self._processes: dict[AgentConnection, dict[str, RemoteProcess]] = defaultdict(dict)
         self._offsets: dict[str, ClockOffset] = {}
@@ -148,7 +149,7 @@ class AgentCluster(Cluster):
         usages: defaultdict[str, list[CpuUsage]] = defaultdict(list)
         for agent in self._agents.values():
             with contextlib.suppress(HostLost):
-                reply = agent.request("background")
+                reply = agent.request("background", with_quotas=self._has_quotas)
                 fields = {name: float(reply[name]) for name in CpuUsage._fields}
                 usages[agent.facts["boot_id"]].append(CpuUsage(**fields))
         loads = []

@@ -237,8 +237,7 @@ class Requests:
 
     def background(self, message: Message) -> Message:
         """Return the CPU time that other programs have used since the run began."""
-        del message
-        return self._meter.usage()._asdict()
+        return self._meter.usage(with_quotas=message["with_quotas"])._asdict()
 
     def ping(self, message: Message) -> None:
         """Do nothing: any frame renews the lease."""
