@@ -1,10 +1,11 @@
 """``python -m bench.repetition``: a part of the reference, drawn at random, through agents.
 
 Each drawn case, a system of an experiment at its settings, is run again in pairs: through agents,
-and as in the reference, in alternating order. Printed for each: the interval of the reference, both
-throughputs, the ratio with agents over without, and by how much the final losses of synchronous
-systems differ from those of the reference, with and without agents. Needs the
-data sets of the profile of the reference, and a quiet machine for about two minutes a case.
+and as in the reference, in alternating order. Printed for each: the mean throughput of the
+reference and how far from it a further run lies with 95 %, both throughputs, the ratio with agents
+over without, and by how much the final losses of synchronous systems differ from those of the
+reference, with and without agents. Needs the data sets of the profile of the reference, and a quiet
+machine for about two minutes a case.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import scipy.stats
+
 from horizont.analysis.steps import step_means
 from horizont.config.run import Run
 from horizont.config.topology import Topology
 from horizont.launchers.execute import RunPaths, execute
+from horizont.monitoring.environment import machine_type
 from horizont.records.record import Record
-from horizont.statistics.intervals import interval_at_level, median_interval
+from horizont.statistics.intervals import LEVEL, interval_at_level
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.prepare import prepare_files
 from horizont.workflow.reference import open_packs
@@ -42,10 +46,13 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.repetition", description=__doc__)
     parser.add_argument("--fraction", type=float, default=0.1, help="of all cases")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
-    parser.add_argument("--pairs", type=int, default=2)
+    parser.add_argument("--same-machine", action="store_true", help="measured on this type only")
+    parser.add_argument("--pairs", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0, help="start no pair after them")
     arguments = parser.parse_args(words)
     cases = reference_cases(study_paths())
+    if arguments.same_machine:
+        cases = {key: records for key, records in cases.items() if is_of_this_machine(records)}
     drawn = random.Random(arguments.seed).sample(
         sorted(cases), round(arguments.fraction * len(cases))
     )
@@ -79,13 +86,21 @@ def _settings(run: Run) -> str:
     return json.dumps(values, sort_keys=True)
 
 
+def is_of_this_machine(records: list[Record]) -> bool:
+    """Whether all runs were measured on a machine of this type."""
+    return {record.machine for record in records} == {machine_type()}
+
+
 class Repetition:
     """The runs of a case, with and without agents, and those of the reference."""
 
     def __init__(self, reference: list[Record]) -> None:
         self.reference = sorted(reference, key=lambda record: record.run.block)
         self.run = self.reference[0].run
-        self.interval = median_interval([_rate(record) for record in reference])
+        self.is_comparable = is_of_this_machine(reference)
+        rates = [_rate(record) for record in reference]
+        self.mean = statistics.mean(rates)
+        self.half_width = prediction_half_width(rates)
         self.rates: dict[bool, list[float]] = {True: [], False: []}
         self.loss_differences: dict[bool, list[float]] = {True: [], False: []}
         self.problems: list[str] = []
@@ -119,9 +134,8 @@ class Repetition:
         return statistics.geometric_mean(one / other for one, other in pairs)
 
     def is_inside(self, with_agents: bool) -> bool:
-        """Whether the median of the repeated runs lies in the interval of the reference."""
-        middle = statistics.median(self.rates[with_agents])
-        return self.interval.low <= middle <= self.interval.high
+        """Whether the repeated runs lie where a further one of the reference does."""
+        return all(abs(rate - self.mean) <= self.half_width for rate in self.rates[with_agents])
 
     @property
     def is_complete(self) -> bool:
@@ -136,15 +150,22 @@ class Repetition:
             return f"{label}: FAILED: {self.problems[0]}"
         middle = {key: statistics.median(values) for key, values in self.rates.items()}
         place = "inside" if self.is_inside(True) else "outside"
+        place += "" if self.is_comparable else " (another machine)"
         text = (
-            f"{label}: reference {self.interval.value:.4g} ({self.interval.low:.4g} to "
-            f"{self.interval.high:.4g}), with agents {middle[True]:.4g} {place}, "
-            f"without {middle[False]:.4g}, ratio {self.ratio:.3f}"
+            f"{label}: reference {self.mean:.4g} +- {self.half_width:.4g}, "
+            f"with agents {middle[True]:.4g} {place}, without {middle[False]:.4g}, ratio {self.ratio:.3f}"
         )
         if self.loss_differences[True]:
             of_agents, others = (max(self.loss_differences[key]) for key in (True, False))
             text += f", losses differ by {of_agents:.1e} and {others:.1e}"
         return "; ".join([text, *dict.fromkeys(self.problems)])
+
+
+def prediction_half_width(values: list[float]) -> float:
+    """Return the half width around the mean in which a further normal value lies with 95 %."""
+    n = len(values)
+    quantile = float(scipy.stats.t.isf((1 - LEVEL) / 2, n - 1))
+    return quantile * statistics.stdev(values) * math.sqrt(1 + 1 / n)
 
 
 def through_agents(topology: Topology) -> Topology:
@@ -171,16 +192,17 @@ def _rate(record: Record) -> float:
 
 
 def summarise(found: list[Repetition]) -> None:
-    """Print how many cases lie in their intervals, and what agents cost."""
+    """Print how many cases lie where they should, and what agents cost."""
     complete = [case for case in found if case.is_complete]
     if not complete:
         return
-    inside = {key: sum(case.is_inside(key) for case in complete) for key in (True, False)}
+    comparable = [case for case in complete if case.is_comparable]
+    inside = {key: sum(case.is_inside(key) for case in comparable) for key in (True, False)}
     ratio = interval_at_level([case.ratio for case in complete])
     print(
         f"{len(complete)} of {len(found)} cases were repeated\n"
-        f"in the interval of the reference: {inside[True]} of {len(complete)} with agents, "
-        f"{inside[False]} without\n"
+        f"in the range of the reference: with agents {inside[True]}, without {inside[False]} "
+        f"of the {len(comparable)} that were measured on a machine of this type\n"
         f"throughput with agents over without: {ratio.value:.3f} ({ratio.low:.3f} to "
         f"{ratio.high:.3f}), from {min(case.ratio for case in complete):.3f} to "
         f"{max(case.ratio for case in complete):.3f}"
