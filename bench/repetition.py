@@ -153,7 +153,8 @@ class Repetition:
         place += "" if self.is_comparable else " (another machine)"
         text = (
             f"{label}: reference {self.mean:.4g} +- {self.half_width:.4g}, "
-            f"with agents {middle[True]:.4g} {place}, without {middle[False]:.4g}, ratio {self.ratio:.3f}"
+            f"with agents {middle[True]:.4g} {place}, without {middle[False]:.4g}, "
+            f"ratio {self.ratio:.3f}"
         )
         if self.loss_differences[True]:
             of_agents, others = (max(self.loss_differences[key]) for key in (True, False))
