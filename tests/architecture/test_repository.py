@@ -13,6 +13,9 @@ import nbformat
 import pytest
 import yaml
 
+from horizont.config.study import read_study
+from horizont.workflow.provenance import run_files
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
 
@@ -47,6 +50,21 @@ def test_dvc_has_one_stage_for_all_experiments() -> None:
     text = re.sub(r"notebooks/\w+|- reference: \[.*\]", "", (ROOT / "dvc.yaml").read_text())
     experiments = yaml.safe_load((ROOT / "params.yaml").read_text())["experiments"]
     assert not re.search(rf"\b({'|'.join(experiments)})\b(?!:)", text)
+
+
+def test_an_experiment_depends_on_all_code_of_its_runs() -> None:
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    watched = [ROOT / each for each in stages["experiment"]["do"]["deps"] if "$" not in each]
+    study = read_study(ROOT / "params.yaml")
+    files = {
+        file
+        for workload in study.workloads
+        for experiment in study.experiments_on(workload)
+        for run in study.runs(experiment, workload)
+        for file in run_files(run)
+    }
+    assert files
+    assert not [f for f in files if not any(f.is_relative_to(each) for each in watched)]
 
 
 def test_the_site_is_not_committed() -> None:
