@@ -13,7 +13,8 @@ from tests.launchers.test_emulated import REASON, cpu_quotas, namespaces
 
 from horizont.analysis.communication import traffic
 from horizont.config.topology import Topology
-from horizont.launchers.base import get_launcher, unavailable_reason
+from horizont.errors import UserError
+from horizont.launchers.base import check_topology, get_launcher, unavailable_reason
 from horizont.launchers.execute import RunPaths, execute
 from horizont.records.record import Record
 
@@ -82,6 +83,12 @@ def test_a_host_without_network_is_lost(tmp_path: Path, small_cifar: Path) -> No
     assert not record.ok
     found = r"worker-1 was disconnected at step \d+; .* with worker-0, worker-2 still running"
     assert re.fullmatch(found, record.result.reason)
+
+
+def test_the_address_is_given() -> None:
+    topology = Topology(launcher="emulated_agents", workers=2, options={"address": "10.0.0.1"})
+    with pytest.raises(UserError, match=r"options\.address: '10\.0\.0\.1' .* switch"):
+        check_topology(topology)
 
 
 def test_no_command_starts_an_agent_before_the_hosts_exist() -> None:

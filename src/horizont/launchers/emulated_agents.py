@@ -12,9 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
+
+from pydantic import model_validator
 
 from horizont.config.base import parse_config
 from horizont.config.topology import Capability, Link, Topology
+from horizont.errors import UserError
 from horizont.launchers import emulated
 from horizont.launchers.agent.cluster import AgentCluster
 from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions, agent_program
@@ -30,6 +34,16 @@ LAUNCHER_ADDRESS = f"{NETWORK_PREFIX}.254"
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 
 
+class EmulatedAgentOptions(AgentOptions):
+    """Options of the launcher, whose address is given."""
+
+    @model_validator(mode="after")
+    def _check_address(self) -> Self:
+        if self.address:
+            raise UserError("address", self.address, "no address: the launcher is on the switch")
+        return self
+
+
 class EmulatedAgentLauncher(AgentLauncher):
     """Emulated hosts that share neither files nor clocks with the launcher."""
 
@@ -37,6 +51,7 @@ class EmulatedAgentLauncher(AgentLauncher):
         {"byte_counters", "link_limits", "cpu_quota", "disconnect", "aligned_clocks"}
     )
     settings = emulated.LAUNCHER.settings
+    Options = EmulatedAgentOptions
 
     def unavailable_reason(self, topology: Topology) -> str:
         """Return what a topology needs and this machine lacks; empty if it can be used."""
@@ -68,8 +83,8 @@ class EmulatedAgentLauncher(AgentLauncher):
             Command((*host.command_prefix(Path("/")), *agent_program()), number)
             for number, host in enumerate(hosts.hosts.values())
         )
-        options = options.model_copy(update={"address": LAUNCHER_ADDRESS})
-        return self._start("topology.launcher", commands, (), len(commands), options)
+        start = self._start("topology.launcher", commands, (), len(commands), options)
+        return replace(start, address=LAUNCHER_ADDRESS)
 
 
 LAUNCHER = EmulatedAgentLauncher()
