@@ -42,21 +42,18 @@ def train(
     return record
 
 
-def test_the_losses_are_those_without_agents(tmp_path: Path, small_cifar: Path) -> None:
-    records = [train(tmp_path, small_cifar, {}, name) for name in ("emulated", "emulated_agents")]
+def test_losses_and_bytes_are_those_without_agents(tmp_path: Path, small_cifar: Path) -> None:
+    changes = {"steps": {"warmup": 2, "timed": 150}, "sampler_hz": 20}
+    launchers = ("emulated", "emulated_agents")
+    records = [train(tmp_path, small_cifar, {}, name, **changes) for name in launchers]
     assert all(record.ok for record in records), [record.result.reason for record in records]
     without, with_agents = (sorted(record.steps()["loss"].to_pylist()) for record in records)
     assert with_agents == pytest.approx(without, rel=1e-6)
-
-
-def test_a_ring_sends_what_theory_says(tmp_path: Path, small_cifar: Path) -> None:
-    steps = {"warmup": 2, "timed": 150}
-    record = train(tmp_path, small_cifar, {}, steps=steps, sampler_hz=20)
-    assert record.ok, record.result.reason
-    found = traffic([record])
-    assert len(found) == 3
-    for way in ("sent", "received"):
-        assert found[f"{way}_ratio"].between(0.98, 1.05).all(), found
+    for record in records:
+        found = traffic([record])
+        assert len(found) == 3
+        for way in ("sent", "received"):
+            assert found[f"{way}_ratio"].between(0.98, 1.05).all(), found
 
 
 def test_links_and_cpus_are_limited(tmp_path: Path, small_cifar: Path) -> None:
