@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,12 +12,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from tests.conftest import ROOT
 from tests.launchers.agents import (
     LEASE_S,
     agent_folder,
+    agent_processes,
     assert_trained_as_here,
     require,
     run_on_agents,
@@ -93,6 +96,23 @@ def test_ssh_starts_the_agents(ssh_command: str, tmp_path: Path, small_cifar: Pa
     options = {"command": ssh_command, "hosts": ["127.0.0.1", "localhost"], "lease_s": LEASE_S}
     record = run_on_agents(tmp_path, small_cifar, options=options)
     assert_trained_as_here(record, tmp_path, small_cifar)
+
+
+@pytest.mark.framework("pytorch")
+@pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace needs root")
+def test_agents_are_the_first_processes_of_containers(tmp_path: Path, small_cifar: Path) -> None:
+    require("unshare")
+    command = "unshare --pid --fork --mount-proc --kill-child env HORIZONT_TEST_HOST={host}"
+    options = {"command": command, "hosts": ["node0", "node1"], "lease_s": LEASE_S}
+    record = run_on_agents(tmp_path, small_cifar, options=options)
+    assert_trained_as_here(record, tmp_path, small_cifar)
+    agents = agent_processes()
+    for agent in agents:
+        status = Path(f"/proc/{agent.pid}/status").read_text()
+        assert re.search(r"^NSpid:.*\t1$", status, re.MULTILINE), status
+    # The kernel ignores a signal to such a process unless it has a handler; a pod ends by SIGTERM.
+    agents[0].terminate()
+    assert psutil.wait_procs(agents[:1], 10)[0]
 
 
 STANDBY = ROOT / "deploy" / "kubernetes" / "horizont.yaml"
