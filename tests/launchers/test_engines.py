@@ -99,10 +99,12 @@ def test_ssh_starts_the_agents(ssh_command: str, tmp_path: Path, small_cifar: Pa
 
 
 @pytest.mark.framework("pytorch")
-@pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace needs root")
 def test_agents_are_the_first_processes_of_containers(tmp_path: Path, small_cifar: Path) -> None:
     require("unshare")
-    command = "unshare --pid --fork --mount-proc --kill-child env HORIZONT_TEST_HOST={host}"
+    container = "unshare --pid --fork --mount-proc --kill-child"
+    if subprocess.run([*container.split(), "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no PID namespaces here, which need root")
+    command = f"{container} env HORIZONT_TEST_HOST={{host}}"
     options = {"command": command, "hosts": ["node0", "node1"], "lease_s": LEASE_S}
     record = run_on_agents(tmp_path, small_cifar, options=options)
     assert_trained_as_here(record, tmp_path, small_cifar)
