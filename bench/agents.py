@@ -26,10 +26,14 @@ from horizont.records.record import Record
 #: Pairs of runs, with and without agents in alternating order.
 PAIRS = 6
 
-AGENTS = {
-    "launcher": "command",
-    "options": {"command": "env HOST={host}", "hosts": ["node0", "node1"]},
-}
+
+def agents_here(hosts: int) -> dict[str, Any]:
+    """Return the settings of a topology whose hosts are agents on this machine."""
+    names = [f"node{number}" for number in range(hosts)]
+    return {"launcher": "command", "options": {"command": "env HOST={host}", "hosts": names}}
+
+
+AGENTS = agents_here(2)
 
 
 def run() -> None:

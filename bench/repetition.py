@@ -20,10 +20,10 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import scipy.stats
 
+from bench.agents import agents_here
 from horizont.analysis.steps import step_means
 from horizont.config.run import Run
 from horizont.config.topology import Topology
@@ -173,9 +173,7 @@ def through_agents(topology: Topology) -> Topology:
     """Return a topology with agents on the same hosts."""
     if topology.launcher == "emulated":
         return topology.model_copy(update={"launcher": "emulated_agents"})
-    hosts = [f"node{number}" for number in range(len(topology.all_hosts))]
-    options: dict[str, Any] = {"command": "env HORIZONT_HOST={host}", "hosts": hosts}
-    return topology.model_copy(update={"launcher": "command", "options": options})
+    return topology.model_copy(update=agents_here(len(topology.all_hosts)))
 
 
 def execute_again(run: Run) -> tuple[Record, float]:

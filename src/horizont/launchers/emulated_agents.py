@@ -6,8 +6,6 @@ host is lost.
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,13 +23,12 @@ from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions, agent
 from horizont.launchers.agent.remote_process import RemoteProcess
 from horizont.launchers.agent.session import Command, Session, Start
 from horizont.launchers.emulated import NETWORK_PREFIX, EmulatedCluster
+from horizont.launchers.latency_link import enter_network
 from horizont.launchers.netns import HOST_INTERFACE, set_rate_limit
 from horizont.launchers.plan import ProcessPlan
 
 #: Address of the launcher; those of the hosts are lower.
 LAUNCHER_ADDRESS = f"{NETWORK_PREFIX}.254"
-
-_NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 
 
 class EmulatedAgentOptions(AgentOptions):
@@ -131,15 +128,9 @@ class EmulatedAgentCluster(AgentCluster):
 @contextmanager
 def _network_of(pid: int) -> Iterator[None]:
     """Open sockets of the context, and of what is started in it, in the network of a process."""
-    with open("/proc/thread-self/ns/net", "rb") as own, open(f"/proc/{pid}/ns/net", "rb") as other:
-        _enter(other.fileno())
+    with open("/proc/thread-self/ns/net", "rb") as own:
+        enter_network(f"/proc/{pid}/ns/net")
         try:
             yield
         finally:
-            _enter(own.fileno())
-
-
-def _enter(network: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.setns(network, _NEW_NETWORK):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            enter_network(f"/proc/self/fd/{own.fileno()}")

@@ -92,7 +92,7 @@ def forward_frames(far_ends: dict[int, LinkEnd], delay_s: float) -> None:
 
 def _create_tap(pid: str, name: str) -> int:
     """Create a TAP interface in the network namespace of a process."""
-    _enter_network_namespace(pid)
+    enter_network(f"/proc/{pid}/ns/net")
     fd = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     flags = _TAP | _NO_HEADER | _OFFLOAD_HEADER
     fcntl.ioctl(fd, _TUNSETIFF, struct.pack("16sH22x", name.encode(), flags))
@@ -100,11 +100,12 @@ def _create_tap(pid: str, name: str) -> int:
     return fd
 
 
-def _enter_network_namespace(pid: str) -> None:
+def enter_network(path: str) -> None:
+    """Move this thread, and what it starts, to the network namespace of a file."""
     libc = ctypes.CDLL(None, use_errno=True)
-    with open(f"/proc/{pid}/ns/net", "rb") as namespace:
+    with open(path, "rb") as namespace:
         if libc.setns(namespace.fileno(), _NEW_NETWORK):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), f"network of {pid}")
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
 
 
 if __name__ == "__main__":
