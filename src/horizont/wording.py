@@ -6,6 +6,9 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+#: Why the numbers of a run do not count.
+DISTURBED = "disturbed by other programs or by a clock that was set"
+
 #: Shorter texts are not compared with the beginnings of names.
 _LEAST_BEGINNING = 4
 

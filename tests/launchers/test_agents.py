@@ -26,7 +26,7 @@ from tests.launchers.agents import (
 )
 
 from horizont.errors import UserError
-from horizont.launchers.agent import facts
+from horizont.launchers.agent import cluster, facts
 from horizont.launchers.agent.clock import ClockOffset, drift_s, measure_offset
 from horizont.launchers.agent.session import close_sessions
 from horizont.workflow.watch import read_status
@@ -274,6 +274,20 @@ def test_a_drift_is_what_exceeds_the_errors() -> None:
     first, last = ClockOffset(1.0, 1.0, 0.001), ClockOffset(1.0005, 1.0, 0.001)
     assert drift_s(first, last) == 0.0
     assert drift_s(first, ClockOffset(1.01, 1.0, 0.001)) == pytest.approx(0.008)
+
+
+@pytest.mark.framework("pytorch")
+def test_a_drift_disturbs_the_run(
+    tmp_path: Path, small_cifar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "MAX_DRIFT_S", -1.0)
+    record = run_on_agents(tmp_path, small_cifar)
+    assert record.ok, record.result.reason
+    assert record.result.disturbed
+    assert [event["host"] for event in record.events() if event["event"] == "clock_drift"] == [
+        "host-0",
+        "host-1",
+    ]
 
 
 @pytest.mark.framework("pytorch")

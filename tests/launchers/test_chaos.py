@@ -17,7 +17,9 @@ from tests.conftest import EXTENDED, small_run
 
 from horizont.config.system import SYSTEMS, parse_system
 from horizont.workflow.chaos.cases import Case, draw_moment
+from horizont.workflow.chaos.clocks import find_compiler
 from horizont.workflow.chaos.execution import open_bench, run_case, run_without_fault
+from horizont.workflow.chaos.faults import CLOCK_STEP_S
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
@@ -98,3 +100,26 @@ def test_only_the_record_is_left(system: str, is_whole: bool, small_cifar: Path)
         # The next run works, and replaces the record of one that failed.
         after = next(i for i, outcome in enumerate(outcomes) if outcome.record)
         assert run_without_fault("local", system, benches[after]) == ""
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C compiler for the library of the clock")
+@pytest.mark.parametrize(
+    "system",
+    [
+        pytest.param("tensorflow/local", marks=pytest.mark.framework("tensorflow")),
+        pytest.param("jax/sync/allreduce", marks=pytest.mark.framework("jax")),
+    ],
+)
+def test_a_clock_that_is_set_back_is_in_the_record(system: str, small_cifar: Path) -> None:
+    case = Case("local", system, "set_clock_back", "worker-0", "first_step", 0.1)
+    with open_bench(small_cifar, "lenet5-cifar10", small_run(system).workload) as bench:
+        outcome = run_case(case, bench)
+    assert outcome.happened
+    assert outcome.defects == []
+    assert outcome.record is not None
+    result = outcome.record.result
+    assert result.disturbed
+    assert result.clock_step_s == pytest.approx(CLOCK_STEP_S, abs=0.1)
+    if result.status == "failed":
+        assert parse_system(system).info.needs_steady_clock
+        assert "a wall clock was set by 3.0 s" in result.reason

@@ -1,8 +1,9 @@
 import math
 
 import pyarrow as pa
+import pytest
 
-from horizont.launchers.collect import split_waiting_from_transfer
+from horizont.launchers.collect import split_waiting_from_transfer, wall_clock_step_s
 from horizont.training.step_log import BACKWARD, COMMUNICATION, StepLog
 
 
@@ -55,3 +56,17 @@ def test_a_table_of_no_steps_stays_empty():
     table = split_waiting_from_transfer(step_table(0))
     assert table.num_rows == 0
     assert table.column_names == step_table(0).column_names
+
+
+def logged(*times):
+    """Return events, each (monotonic clock, wall clock)."""
+    return [{"time_s": time_s, "time_unix_s": unix_s} for time_s, unix_s in times]
+
+
+def test_a_wall_clock_that_was_set_is_seen_in_either_direction():
+    assert wall_clock_step_s(logged((1.0, 101.0), (2.0, 102.0), (3.0, 105.5))) == pytest.approx(2.5)
+    assert wall_clock_step_s(logged((1.0, 101.0), (2.0, 99.0), (3.0, 103.0))) == pytest.approx(3.0)
+
+
+def test_clocks_that_are_read_one_after_the_other_have_no_step():
+    assert wall_clock_step_s(logged((1.0, 101.0), (2.0, 101.95), (900.0, 1000.0))) == 0.0

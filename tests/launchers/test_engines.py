@@ -98,13 +98,46 @@ def test_ssh_starts_the_agents(ssh_command: str, tmp_path: Path, small_cifar: Pa
     assert_trained_as_here(record, tmp_path, small_cifar)
 
 
-@pytest.mark.framework("pytorch")
-def test_agents_are_the_first_processes_of_containers(tmp_path: Path, small_cifar: Path) -> None:
+@pytest.fixture
+def podman(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return the command that runs another one in a container with this machine's files."""
+    require("podman")
+    with tempfile.TemporaryDirectory(prefix="hz-") as name:
+        settings = Path(name, "containers.conf")
+        settings.write_text("[containers]\ndefault_ulimits = []\n", encoding="utf-8")
+        monkeypatch.setenv("CONTAINERS_CONF", str(settings))
+        problem = ""
+        for runtime in filter(shutil.which, ("crun", "runc")):
+            command = (
+                f"podman --runtime {runtime} run --rm "
+                "--interactive --network host --ulimit host --rootfs /:O"
+            )
+            done = subprocess.run(
+                [*command.split(), "true"], capture_output=True, text=True, check=False
+            )
+            if done.returncode == 0:
+                yield command
+                return
+            problem = done.stderr.strip()
+    pytest.skip(f"podman cannot start a container here: {problem}")
+
+
+@pytest.fixture
+def unshare() -> str:
+    """Return the command that runs another one as the first process of a PID namespace."""
     require("unshare")
-    container = "unshare --pid --fork --mount-proc --kill-child"
-    if subprocess.run([*container.split(), "true"], capture_output=True, check=False).returncode:
+    command = "unshare --pid --fork --mount-proc --kill-child"
+    if subprocess.run([*command.split(), "true"], capture_output=True, check=False).returncode:
         pytest.skip("no PID namespaces here, which need root")
-    command = f"{container} env HORIZONT_TEST_HOST={{host}}"
+    return command
+
+
+@pytest.mark.framework("pytorch")
+@pytest.mark.parametrize("container", ["unshare", "podman"])
+def test_agents_are_the_first_processes_of_containers(
+    container: str, tmp_path: Path, small_cifar: Path, request: pytest.FixtureRequest
+) -> None:
+    command = f"{request.getfixturevalue(container)} env HORIZONT_TEST_HOST={{host}}"
     options = {"command": command, "hosts": ["node0", "node1"], "lease_s": LEASE_S}
     record = run_on_agents(tmp_path, small_cifar, options=options)
     assert_trained_as_here(record, tmp_path, small_cifar)

@@ -29,7 +29,7 @@ from horizont.analysis.verdicts import comparison_key, pairwise_verdicts
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.statistics.intervals import median_interval
-from horizont.wording import counted
+from horizont.wording import DISTURBED, counted
 
 Objective = Literal["throughput", "time to loss", "memory", "fault tolerance"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
@@ -194,7 +194,7 @@ def _ranked(
     if table["runs"].max() < 3:
         notes.append("With fewer than three runs per system no difference is significant.")
     if any(record.result.disturbed for record in records):
-        notes.append("Some runs were disturbed by other programs.")
+        notes.append(f"Some runs were {DISTURBED}.")
     basis = (
         f"{counted(len(records), 'run')} of the experiment {run.experiment} "
         f"on {run.workload_name}: {counted(run.topology.workers, 'worker')}, "

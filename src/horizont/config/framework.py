@@ -48,6 +48,8 @@ class SystemInfo(ConfigModel):
         Devices on which its workers can compute.
     packages
         Packages that its workers need besides the framework.
+    needs_steady_clock
+        Whether it can fail if a wall clock is set while it runs.
     """
 
     mechanism: str
@@ -63,6 +65,7 @@ class SystemInfo(ConfigModel):
     weight_holders: tuple[RoleName, ...] = ("worker",)
     devices: tuple[Device, ...] = ("cpu",)
     packages: tuple[str, ...] = ()
+    needs_steady_clock: bool = False
 
 
 class VariantInfo(ConfigModel):

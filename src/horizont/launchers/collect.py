@@ -27,6 +27,11 @@ ARTIFACTS = (
     "traces",
 )
 
+#: Daemons set the clock at larger deviations and change its frequency at smaller ones (ntpd:
+#: 0.128 s). A process that loses its CPU between reading one clock and the other seems to have a
+#: step, too, but a shorter one.
+MIN_CLOCK_STEP_S = 0.1
+
 
 def summarise(
     record: RecordWriter,
@@ -58,6 +63,7 @@ def summarise(
         wall_s=wall_s,
         train_s=None if steps is None else _training_time_s(steps, shared_clock),
         startup_s=startup_phases(events),
+        clock_step_s=wall_clock_step_s(events),
         **summary,
     )
 
@@ -77,6 +83,17 @@ def _collect_events(record: RecordWriter, folders: Sequence[Path]) -> list[dict[
     events.sort(key=lambda event: float(event["time_s"]))
     record.replace_event_log(events)
     return events
+
+
+def wall_clock_step_s(events: Sequence[dict[str, Any]]) -> float:
+    """Return by how many seconds a wall clock was set during the run, or 0.
+
+    All events are on the clocks of the launcher, so that the difference between wall clock and
+    monotonic clock is the same in all of them. Both follow corrections of the frequency.
+    """
+    differences_s = [event["time_unix_s"] - event["time_s"] for event in events]
+    step_s = max(differences_s) - min(differences_s)
+    return step_s if step_s > MIN_CLOCK_STEP_S else 0.0
 
 
 def split_waiting_from_transfer(steps: pa.Table) -> pa.Table:

@@ -105,8 +105,7 @@ class EmulatedCluster(Cluster):
         self._create_links()
         for name, namespace in self.hosts.items():
             self._configure_host(name, namespace)
-            set_rate_limit(namespace, HOST_INTERFACE, self.link.effective_uplink_mbit)
-            set_rate_limit(self.switch, name, self.link.rate_mbit)
+        self.limit_links(self.link)
         # The mounts of the hosts keep the file, which must not become part of the record.
         self.hosts_file.unlink()
 
@@ -140,6 +139,12 @@ class EmulatedCluster(Cluster):
             f"echo {CONGESTION_CONTROL} > /proc/sys/net/ipv4/tcp_congestion_control"
         )
         namespace.run("sh", "-c", script)
+
+    def limit_links(self, link: Link) -> None:
+        """Limit the links of all hosts to the rates of a link."""
+        for name, namespace in self.hosts.items():
+            set_rate_limit(namespace, HOST_INTERFACE, link.effective_uplink_mbit)
+            set_rate_limit(self.switch, name, link.rate_mbit)
 
     def address(self, name: str) -> str:
         """Return the address of a host."""

@@ -24,7 +24,6 @@ from horizont.launchers.agent.remote_process import RemoteProcess
 from horizont.launchers.agent.session import Command, Session, Start
 from horizont.launchers.emulated import NETWORK_PREFIX, EmulatedCluster
 from horizont.launchers.latency_link import enter_network
-from horizont.launchers.netns import HOST_INTERFACE, set_rate_limit
 from horizont.launchers.plan import ProcessPlan
 
 #: Address of the launcher; those of the hosts are lower.
@@ -111,9 +110,7 @@ class EmulatedAgentCluster(AgentCluster):
         if self._is_limited:
             return
         self._is_limited = True
-        for name, host in self._hosts.hosts.items():
-            set_rate_limit(host, HOST_INTERFACE, self._link.effective_uplink_mbit)
-            set_rate_limit(self._hosts.switch, name, self._link.rate_mbit)
+        self._hosts.limit_links(self._link)
         self._hosts.apply_cpu_quota()
 
     def disconnect(self, host: str) -> None:

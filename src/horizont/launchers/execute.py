@@ -160,7 +160,8 @@ class _Execution:
                 reason = str(failure)
         own_load = meter.load(with_quotas=run.topology.cpus_per_host is not None)
         background = self.cluster.background_load() or own_load
-        for event in self.cluster.host_events():
+        host_events = self.cluster.host_events()
+        for event in host_events:
             record.log_event(**event)
         folders = [handle.plan.folder for handle in self.handles]
         history = collect_updates(record, folders) if run.record_updates != "none" else None
@@ -169,8 +170,12 @@ class _Execution:
         record.log_event("failed" if reason else "ended", reason=reason)
         one_clock = bool(COMPARABLE_CLOCKS & get_launcher(run.topology.launcher).capabilities)
         result = summarise(record, run.system, folders, wall_s, shared_clock=one_clock)
+        if reason and result.clock_step_s:
+            reason += f"; a wall clock was set by {result.clock_step_s:.1f} s during the run"
         changes: dict[str, Any] = {"status": "failed", "reason": reason} if reason else {}
-        changes |= {"background_cpu": background.cpu_fraction, "disturbed": background.disturbed}
+        has_drifted = any(event["event"] == "clock_drift" for event in host_events)
+        disturbed = background.disturbed or has_drifted or result.clock_step_s > 0
+        changes |= {"background_cpu": background.cpu_fraction, "disturbed": disturbed}
         changes["update_history"] = history
         return result.model_copy(update=changes)
 

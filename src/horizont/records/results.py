@@ -172,7 +172,11 @@ class RunResult(ConfigModel):
     background_cpu
         CPU time used by other programs, as a fraction of all CPUs.
     disturbed
-        Whether other programs used a considerable part of the CPUs.
+        Whether other programs used a considerable part of the CPUs, a wall clock was set, or the
+        clock of a host drifted.
+    clock_step_s
+        By how much a wall clock was set, by which some frameworks time their phases. To suspend
+        the machine has the same effect.
     exchange_s, overlap_s
         Of a timed step of the first worker, by the framework's own clocks: the duration of the
         gradient exchange, and how much of it overlaps with the backward pass.
@@ -192,6 +196,7 @@ class RunResult(ConfigModel):
     test_perplexity: float | None = None
     background_cpu: float | None = None
     disturbed: bool = False
+    clock_step_s: float = 0.0
     input: InputMeasurement | None = None
     exchange_s: float | None = None
     overlap_s: float | None = None

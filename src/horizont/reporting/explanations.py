@@ -239,7 +239,7 @@ def _caveat_pieces(row: Mapping[Any, Any]) -> Pieces:
     if row["blocks"] < row["planned"]:
         template += " Of {planned} planned blocks some are missing: {reason}."
     if row["disturbed"]:
-        template += " Other programs disturbed {disturbed} of the runs."
+        template += " Other programs or a set clock disturbed {disturbed} of the runs."
     return _fill(
         template,
         blocks=TracedNumber(f"{row['blocks']} blocks", row["records"]),

@@ -17,7 +17,7 @@ from horizont.reporting.figures.equivalence import check_table
 from horizont.reporting.findings import finding
 from horizont.reporting.output import TableOutput
 from horizont.reporting.overview import fault_table, speed_table, sweep_table
-from horizont.wording import counted, shorten
+from horizont.wording import DISTURBED, counted, shorten
 from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths
 from horizont.workflow.publish import certificate_status
@@ -92,7 +92,7 @@ def _closing_lines(experiment: str, records: Sequence[Record], paths: Paths) -> 
         lines.append(f"{len(skipped)} of {counted(len(records), 'run')} skipped: {reason}")
     succeeded = [record for record in records if record.ok]
     if disturbed := sum(record.result.disturbed for record in succeeded):
-        lines.append(f"{disturbed} of {len(succeeded)} runs were disturbed by other programs")
+        lines.append(f"{disturbed} of {len(succeeded)} runs were {DISTURBED}")
     if len(skipped) == len(records):
         return [*lines, "next: horizont config check, which counts what would be skipped here"]
     is_timed = not any(record.run.fault for record in records)

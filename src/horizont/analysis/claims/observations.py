@@ -17,7 +17,7 @@ from horizont.config.input import InputPipeline
 from horizont.config.run import Run
 from horizont.config.topology import DEFAULT_LAUNCHER, Link
 from horizont.records.record import Record
-from horizont.wording import counted
+from horizont.wording import DISTURBED, counted
 
 EvidenceLevel = Literal["A", "B", "C", "D"]
 
@@ -203,7 +203,7 @@ def _why_unusable(record: Record, status: str) -> str:
         return "no runs without a fault of"
     if status != "verified":
         return f"{status}:"
-    return "all runs were disturbed by other programs:" if record.result.disturbed else ""
+    return f"all runs were {DISTURBED}:" if record.result.disturbed else ""
 
 
 def evidence_level(observation: Observation, publication: str, *, of_times: bool) -> EvidenceLevel:

@@ -13,6 +13,7 @@ from horizont.config.topology import Capability
 from horizont.config.workload import Workload
 from horizont.launchers.base import get_launcher
 from horizont.launchers.plan import role_assignment
+from horizont.workflow.chaos.clocks import HOST_VARIABLE, find_compiler
 from horizont.workflow.chaos.faults import FAULTS, ChaosFault, TargetKind
 
 #: Events of a process after which a fault can be due.
@@ -30,7 +31,7 @@ LONG_RUN, SHORT_RUN = 20_000, 200
 STALL_TIMEOUT_S, TIMEOUT_S = 10.0, 60.0
 
 #: Agents on this machine, under the names of hosts that do not exist.
-AGENT_OPTIONS = {"command": "env HORIZONT_HOST={host}", "hosts": ["node0", "node1"]}
+AGENT_OPTIONS = {"command": f"env {HOST_VARIABLE}={{host}}", "hosts": ["node0", "node1"]}
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,17 @@ def chaos_run(
 def draw_case(
     seed: int, number: int, launchers: Sequence[str], systems: Sequence[str], workload: Workload
 ) -> Case:
-    """Draw a case; the same for the same arguments, whichever others are drawn."""
+    """Draw a case; the same for the same arguments, whichever others are drawn.
+
+    Without a C compiler, no clock is set.
+    """
     dice = random.Random(f"{seed} {number}")
     launcher, system = dice.choice(launchers), dice.choice(systems)
     has_network = _can(launcher, "disconnect") and parse_system(system).sync != "local"
-    fault = dice.choice(
-        [name for name, one in FAULTS.items() if has_network or not one.needs_hosts]
-    )
+    possible = [name for name, one in FAULTS.items() if has_network or not one.needs_hosts]
+    if find_compiler() is None:
+        possible = [name for name in possible if not FAULTS[name].sets_clock]
+    fault = dice.choice(possible)
     on_agents = has_agents(launcher)
     kinds = [kind for kind in FAULTS[fault].targets if kind != "agent" or on_agents]
     run = chaos_run(launcher, system, "chaos", workload, SHORT_RUN)

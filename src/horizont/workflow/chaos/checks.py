@@ -32,6 +32,8 @@ class Outcome:
     ----------
     happened
         Whether the fault found its target alive.
+    injected_s
+        When, on the monotonic clock.
     status
         Exit status of the launcher, or minus the signal that ended it; None if it hung.
     ports
@@ -42,6 +44,7 @@ class Outcome:
 
     case: Case
     happened: bool = False
+    injected_s: float = 0.0
     status: int | None = None
     record: Record | None = None
     ports: set[int] = field(default_factory=set)
@@ -131,6 +134,7 @@ def check_record(outcome: Outcome) -> list[str]:
     elif not case.faults_of_launcher:
         find_defect = _defect_of_success if record.ok else _defect_of_failure
         defects.append(find_defect(case, record))
+        defects.append(_defect_of_clock(outcome, record))
     return [defect for defect in defects if defect]
 
 
@@ -153,8 +157,9 @@ def _defect_of_failure(case: Case, record: Record) -> str:
     reason = record.result.reason
     if case.target == "sampler":
         return f"the run failed with its sampler: {reason}"
-    if case.fault == "throttle":
-        return f"a slow process ended the run: {reason}"
+    needs_clock = parse_system(case.system).info.needs_steady_clock
+    if case.what.is_harmless and not (case.what.sets_clock and needs_clock):
+        return f"the run failed because of {case.target} {case.what.past_participle}: {reason}"
     names = [f"{role}-{rank}" for role, rank, _ in role_assignment(record.run)]
     if not any(name in reason for name in names):
         return f"the run failed without a reason that names a process: {reason}"
@@ -164,3 +169,20 @@ def _defect_of_failure(case: Case, record: Record) -> str:
     elif case.target_kind == "process" and case.fault == "pause" and "still running" in reason:
         needed = f"{case.target} (stopped)"
     return "" if needed in reason else f"the reason names another process: {reason}"
+
+
+def _defect_of_clock(outcome: Outcome, record: Record) -> str:
+    """Return what is wrong with the report of a clock that was set; empty if nothing is."""
+    case, was_set = outcome.case, record.result.clock_step_s > 0
+    if not case.what.sets_clock:
+        return "a clock was not set, but the record has a step" if was_set else ""
+    # Only an event of the target shows its clock: a launcher on another host has its own.
+    shows_clock = any(
+        event.get("process") == case.target
+        and event["event"] in ("trained", "closed")
+        and event["time_s"] > outcome.injected_s
+        for event in record.events()
+    )
+    if shows_clock and not (was_set and record.result.disturbed):
+        return "the record does not report that a clock was set"
+    return ""

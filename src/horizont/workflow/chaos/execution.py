@@ -20,6 +20,7 @@ from horizont.config.system import parse_system
 from horizont.config.workload import Workload
 from horizont.monitoring.process_control import child_environment
 from horizont.records.record import find_record
+from horizont.workflow.chaos import clocks
 from horizont.workflow.chaos.cases import SHORT_RUN, TIMEOUT_S, Case, chaos_run
 from horizont.workflow.chaos.checks import (
     POLL_S,
@@ -48,12 +49,13 @@ DEADLINE_S = TIMEOUT_S + 120.0
 
 @dataclass(frozen=True)
 class Bench:
-    """The folders of chaos cases, and the workload of their runs."""
+    """The folders of chaos cases, the workload of their runs, and the library of their clocks."""
 
     folder: Path
     data_folder: Path
     workload_name: str
     workload: Workload
+    clock_library: Path | None
 
     @property
     def store(self) -> Path:
@@ -70,8 +72,9 @@ class Bench:
 def open_bench(data_folder: Path, workload_name: str, workload: Workload) -> Iterator[Bench]:
     """Create the folders of chaos cases, removed at the end of the context."""
     folder = Path(tempfile.mkdtemp(prefix="horizont-chaos-"))
-    bench = Bench(folder, data_folder, workload_name, workload)
     try:
+        library = clocks.build_library(folder)
+        bench = Bench(folder, data_folder, workload_name, workload, library)
         bench.store.mkdir()
         bench.scratch.mkdir()
         yield bench
@@ -124,6 +127,7 @@ def _launched(
     folders = {"store": str(bench.store), "data_folder": str(bench.data_folder)}
     job.write_text(json.dumps({"run": run, "key": KEY, **folders}), encoding="utf-8")
     environment = {VARIABLE: observation.mark, "TMPDIR": str(bench.scratch)}
+    environment |= clocks.clock_variables(bench.clock_library, bench.folder / "clocks")
     with log.open("wb") as output:
         launcher = subprocess.Popen(
             [sys.executable, "-m", LAUNCH_MODULE, str(job)],
@@ -182,6 +186,7 @@ def _inject(outcome: Outcome, observation: Observation, launcher: subprocess.Pop
         return False
     outcome.ports = observation.ports()
     case.what.inject(target)
+    outcome.injected_s = time.monotonic()
     if case.launcher_fault:
         FAULTS[case.launcher_fault].inject(psutil.Process(launcher.pid))
     return True

@@ -12,8 +12,13 @@ from typing import Literal
 import psutil
 
 from horizont.launchers.netns import HOST_INTERFACE
+from horizont.workflow.chaos.clocks import set_clock
 
 TargetKind = Literal["process", "sampler", "agent", "launcher"]
+
+#: A clock is set by so many seconds: more than a daemon corrects without setting it, and less than
+#: the timeouts of the frameworks.
+CLOCK_STEP_S = 3.0
 
 #: A throttled process runs for a fifth of each period, in seconds, for two seconds.
 THROTTLED_S, PERIOD_S, CPU_FRACTION = 2.0, 0.1, 0.2
@@ -32,17 +37,21 @@ class ChaosFault:
     targets
         What it is injected into: a planned process of the run, the sampler, an agent, or the
         launcher itself.
-    is_fatal
-        Whether a process to which it happened cannot complete its part.
+    is_fatal, is_harmless
+        Whether a process to which it happened cannot complete its part, or has to complete it.
     needs_hosts
         Whether each process needs a network of its own, as on emulated hosts.
+    sets_clock
+        Whether a wall clock is set, for which a library has to be compiled.
     """
 
     past_participle: str
     inject: Callable[[psutil.Process], None]
     targets: tuple[TargetKind, ...]
     is_fatal: bool = False
+    is_harmless: bool = False
     needs_hosts: bool = False
+    sets_clock: bool = False
 
 
 def _signal(number: signal.Signals) -> Callable[[psutil.Process], None]:
@@ -80,6 +89,17 @@ def _disconnect(process: psutil.Process) -> None:
         raise psutil.NoSuchProcess(process.pid)
 
 
+def _step_clock(step_s: float) -> ChaosFault:
+    direction = "ahead" if step_s > 0 else "back"
+    return ChaosFault(
+        f"with its host's clock set {direction} by {abs(step_s):g} s",
+        lambda process: set_clock(process, step_s),
+        ("process", "agent"),
+        is_harmless=True,
+        sets_clock=True,
+    )
+
+
 #: The faults by name. A terminal that closes sends SIGHUP, and a batch system SIGTERM.
 FAULTS: dict[str, ChaosFault] = {
     "kill": ChaosFault(
@@ -91,10 +111,12 @@ FAULTS: dict[str, ChaosFault] = {
     "interrupt": ChaosFault("interrupted", _signal(signal.SIGINT), ("launcher",), True),
     "hang_up": ChaosFault("cut off from its terminal", _signal(signal.SIGHUP), ("launcher",), True),
     "pause": ChaosFault("paused", _signal(signal.SIGSTOP), ("process", "sampler", "agent"), True),
-    "throttle": ChaosFault("throttled", _throttle, ("process",)),
+    "throttle": ChaosFault("throttled", _throttle, ("process",), is_harmless=True),
     "limit_memory": ChaosFault("denied more memory", _limit_memory, ("process", "sampler")),
     "fill_disk": ChaosFault("denied a disk", _fill_disk, ("process", "sampler", "launcher")),
     "disconnect": ChaosFault(
         "cut off from the network", _disconnect, ("process",), is_fatal=True, needs_hosts=True
     ),
+    "set_clock_ahead": _step_clock(CLOCK_STEP_S),
+    "set_clock_back": _step_clock(-CLOCK_STEP_S),
 }
