@@ -191,7 +191,7 @@ def chaos(
     case: Annotated[int | None, typer.Option(min=1, help="only this one, to replay it")] = None,
     launcher: Annotated[
         list[str] | None,
-        typer.Option(help="local, emulated, emulated_agents or command; by default all"),
+        typer.Option(help="local, emulated, emulated_agents, command (by default all), or slurm"),
     ] = None,
 ) -> int:
     """Kill, pause and starve processes of short runs, and check what is left of them."""

@@ -15,6 +15,7 @@ from horizont.launchers.base import get_launcher
 from horizont.launchers.plan import role_assignment
 from horizont.workflow.chaos.clocks import HOST_VARIABLE, find_compiler
 from horizont.workflow.chaos.faults import FAULTS, ChaosFault, TargetKind
+from horizont.workflow.chaos.nodes import may_drain
 
 #: Events of a process after which a fault can be due.
 STAGES = ("spawned", "interpreter", "framework", "data", "network", "first_step")
@@ -131,15 +132,11 @@ def draw_case(
 ) -> Case:
     """Draw a case; the same for the same arguments, whichever others are drawn.
 
-    Without a C compiler, no clock is set.
+    Without a C compiler no clock is set, and without the rights no node is drained.
     """
     dice = random.Random(f"{seed} {number}")
     launcher, system = dice.choice(launchers), dice.choice(systems)
-    has_network = _can(launcher, "disconnect") and parse_system(system).sync != "local"
-    possible = [name for name, one in FAULTS.items() if has_network or not one.needs_hosts]
-    if find_compiler() is None:
-        possible = [name for name in possible if not FAULTS[name].sets_clock]
-    fault = dice.choice(possible)
+    fault = dice.choice([name for name in FAULTS if _is_possible(FAULTS[name], launcher, system)])
     on_agents = has_agents(launcher)
     kinds = [kind for kind in FAULTS[fault].targets if kind != "agent" or on_agents]
     run = chaos_run(launcher, system, "chaos", workload, SHORT_RUN)
@@ -154,6 +151,14 @@ def draw_case(
     follows = kind != "launcher" and FAULTS[fault].is_fatal and dice.random() < 0.25
     launcher_fault = dice.choice(of_launcher) if follows else ""
     return Case(launcher, system, fault, target, stage, delay_s, launcher_fault)
+
+
+def _is_possible(fault: ChaosFault, launcher: str, system: str) -> bool:
+    if fault.needs_hosts:
+        return _can(launcher, "disconnect") and parse_system(system).sync != "local"
+    if fault.drains_node:
+        return launcher == "slurm" and may_drain()
+    return not fault.sets_clock or find_compiler() is not None
 
 
 def draw_moment(dice: random.Random, launcher: str) -> tuple[str, float]:

@@ -18,6 +18,9 @@ from horizont.workflow.prepare import ensure_prepared
 #: The launchers whose hosts are on this machine, where everything that is left can be seen.
 CHAOS_LAUNCHERS = ("local", "emulated", "command", "emulated_agents")
 
+#: Only if it is asked for: its nodes may be other machines, and are drained.
+FURTHER_LAUNCHERS = ("slurm",)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -59,8 +62,8 @@ def run_chaos(
 def _choose(study: Study, name: str, launchers: Sequence[str]) -> Choice:
     """Return the launchers and the systems that are available here."""
     for launcher in launchers:
-        if launcher not in CHAOS_LAUNCHERS:
-            raise UserError("--launcher", launcher, CHAOS_LAUNCHERS)
+        if launcher not in CHAOS_LAUNCHERS + FURTHER_LAUNCHERS:
+            raise UserError("--launcher", launcher, CHAOS_LAUNCHERS + FURTHER_LAUNCHERS)
 
     def reason(launcher: str, system: str) -> str:
         return skip_reason(chaos_run(launcher, system, name, study.workloads[name], SHORT_RUN))

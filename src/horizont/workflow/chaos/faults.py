@@ -13,6 +13,7 @@ import psutil
 
 from horizont.launchers.netns import HOST_INTERFACE
 from horizont.workflow.chaos.clocks import set_clock
+from horizont.workflow.chaos.nodes import drain
 
 TargetKind = Literal["process", "sampler", "agent", "launcher"]
 
@@ -43,6 +44,8 @@ class ChaosFault:
         Whether each process needs a network of its own, as on emulated hosts.
     sets_clock
         Whether a wall clock is set, for which a library has to be compiled.
+    drains_node
+        Whether a node of Slurm is drained, which needs its administrator's rights.
     """
 
     past_participle: str
@@ -52,6 +55,7 @@ class ChaosFault:
     is_harmless: bool = False
     needs_hosts: bool = False
     sets_clock: bool = False
+    drains_node: bool = False
 
 
 def _signal(number: signal.Signals) -> Callable[[psutil.Process], None]:
@@ -119,4 +123,7 @@ FAULTS: dict[str, ChaosFault] = {
     ),
     "set_clock_ahead": _step_clock(CLOCK_STEP_S),
     "set_clock_back": _step_clock(-CLOCK_STEP_S),
+    "drain": ChaosFault(
+        "on a node that is drained", drain, ("agent",), is_harmless=True, drains_node=True
+    ),
 }

@@ -90,7 +90,8 @@ class Observation:
 
     def helper(self, module: str, number: int = 0) -> psutil.Process | None:
         """Return the sampler, or an agent, by its module and its number in the order of start."""
-        found = [process for process in self._processes() if module in _command(process)]
+        # Without the engine that starts it, which has its command among its arguments.
+        found = [one for one in self._processes() if _command(one)[1:3] == ["-m", module]]
         found.sort(key=lambda process: process.pid)
         return found[number] if number < len(found) else None
 
