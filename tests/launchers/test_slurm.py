@@ -174,6 +174,43 @@ def test_the_end_of_an_allocation_leaves_nothing(
     assert_nothing_on_hosts()
 
 
+#: Injects faults into runs on the nodes; prints whether each happened, and what is wrong after it.
+CHAOS_PROGRAM = """
+import json, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.conftest import small_run
+from horizont.workflow.chaos.cases import Case
+from horizont.workflow.chaos.execution import open_bench, run_case
+system = "pytorch/sync/allreduce"
+with open_bench(Path(sys.argv[2]), "lenet5-cifar10", small_run(system).workload) as bench:
+    for fault, target in json.loads(sys.argv[3]):
+        outcome = run_case(Case("slurm", system, fault, target, "started", 1.0), bench)
+        print(json.dumps([outcome.happened, outcome.defects]), flush=True)
+"""
+
+
+@EXTENDED
+@pytest.mark.framework("pytorch")
+def test_faults_on_nodes_leave_nothing(slurm: SlurmCluster, small_cifar: Path) -> None:
+    faults = [("drain", "agent-0"), ("terminate", "agent-1"), ("kill", "launcher")]
+    words = [str(ROOT), str(small_cifar), json.dumps(faults)]
+    done = subprocess.run(
+        slurm.command(
+            "salloc", "--quiet", "--nodes=2", sys.executable, "-c", CHAOS_PROGRAM, *words
+        ),
+        env=slurm.environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [[True, []]] * len(faults)
+    assert "drain" not in slurm.run("sinfo", "-h", "-N", "-o", "%T")
+    assert_nothing_on_hosts()
+
+
 @pytest.mark.framework("pytorch")
 def test_a_killed_step_leaves_no_process_and_files_only_until_the_next_run(
     slurm: SlurmCluster, tmp_path: Path, small_cifar: Path
