@@ -32,6 +32,7 @@ SCRIPT = """\
 # Two minutes before the time limit the study is interrupted: it keeps all finished runs, and goes
 # on where it stopped when the job is started again.
 cd {root}
+echo "$(date '+%F %T'): job $SLURM_JOB_ID runs the study of $PWD on $SLURM_JOB_NODELIST"
 set -m    # a job of its own: otherwise the study and its children would ignore SIGINT
 {program} repro &
 study=$!
