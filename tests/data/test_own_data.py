@@ -1,6 +1,7 @@
 """Data sets of the user: images in a folder for each class, and a text."""
 
 import functools
+import shutil
 
 import numpy as np
 import pytest
@@ -182,8 +183,9 @@ BAD_IMAGES = {
     truncate: r"\.png: .*unreadable.*an undamaged image",
     save_deep: r"\.png: .*mode I.*8 bits per channel",
     empty_class: r"data\.own\.colours\.path: .*0 images in .*green.*at least two",
-    odd_class: r"data\.own\.colours\.path: .*only-test in one of train and test",
-    flat: r"data\.own\.colours\.path: .*0 folders in .*a folder with one of images for each class",
+    odd_class: r"data\.own\.colours\.path: .*only-test is in one of train and test only",
+    flat: r"data\.own\.colours\.path: .*0 folders in .*a folder of images for each class",
+    shutil.rmtree: r"data\.own\.colours\.path: .* does not exist",
 }
 
 
@@ -198,7 +200,10 @@ def test_unusable_images_are_refused_and_nothing_is_written(images, own, tmp_pat
 BAD_TEXTS = {
     "two texts": (lambda folder: (folder / "more.txt").write_text("more"), "2 text files"),
     "Latin-1": (lambda folder: (folder / "tales.txt").write_bytes(b"caf\xe9"), "text in UTF-8"),
-    "two lines": (lambda folder: (folder / "tales.txt").write_text("a\nb"), "no words to train"),
+    "two lines": (
+        lambda folder: (folder / "tales.txt").write_text("a\nb"),
+        "no words for train in .*at least three lines",
+    ),
     "missing": (lambda folder: (folder / "tales.txt").unlink(), "0 text files"),
 }
 

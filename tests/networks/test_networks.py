@@ -12,6 +12,7 @@ from horizont.networks.catalogue import NETWORKS, build_network
 from horizont.networks.layers import (
     GATES,
     LSTM,
+    Activation,
     Add,
     BatchNorm,
     Concat,
@@ -187,3 +188,16 @@ def test_invalid_networks_are_reported() -> None:
         Concat(name="row").output_shape((2, 4, 4), (2, 5, 5))
     with pytest.raises(UserError, match="unique names"):
         Network("bad", (1, 9, 9), 2, (Conv(name="c", channels=1, kernel=2),) * 2)
+    with pytest.raises(UserError, match=r"fc\.sources.*a Flatten before it"):
+        Network("bad", (1, 2, 2), 2, (Dense(name="fc", features=2),))
+
+
+def test_invalid_layers_are_reported() -> None:
+    with pytest.raises(UserError, match=r"act\.function: tahn .*did you mean 'tanh'"):
+        Activation(name="act", function="tahn")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"fc\.features: -1 .*at least 1"):
+        Dense(name="fc", features=-1)
+    with pytest.raises(UserError, match=r"conv\.kernel: 2\.5 .*an integer"):
+        Conv(name="conv", channels=4, kernel=2.5)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"conv\.padding: -1 .*at least 0"):
+        Conv(name="conv", channels=4, kernel=3, padding=-1)

@@ -126,6 +126,16 @@ SETTINGS: list[tuple[str, Any, str]] = [
     ),
     (
         "experiments.links",
+        LINKS | {"sweep": {"global_batch": [24, "x"]}},
+        "links.sweep.global_batch: 'x' .*an integer of at least 1",
+    ),
+    (
+        "experiments.links",
+        LINKS | {"sweep": {"local_batch": [0.5]}},
+        "links.sweep.local_batch: 0.5 .*an integer of at least 1",
+    ),
+    (
+        "experiments.links",
         LINKS | {"sweep": {"learning_rate": [0]}},
         "links.sweep.learning_rate: 0 .*more than 0",
     ),

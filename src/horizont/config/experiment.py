@@ -296,6 +296,10 @@ def expand_sweep(sweep: Sweep) -> list[dict[str, Any]]:
             raise UserError(f"sweep.{name}", [], "at least one value")
         if twice := [value for number, value in enumerate(values) if value in values[:number]]:
             raise UserError(f"sweep.{name}", twice[0], "every value once")
+        if name in BATCH_FIELDS:
+            for value in values:
+                if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                    raise UserError(f"sweep.{name}", value, "an integer of at least 1")
     if set(BATCH_FIELDS) <= set(sweep):
         raise UserError("sweep", list(BATCH_FIELDS), "one of them: the other follows")
     points = [dict(zip(sweep, values, strict=True)) for values in product(*sweep.values())]

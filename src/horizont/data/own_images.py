@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 from horizont.config.data import OwnDataset
 from horizont.data.prepared import Array, DatasetArrays
 from horizont.errors import Problem, UserError
+from horizont.wording import counted
 
 IMAGE_SUFFIXES = frozenset(
     {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 )
-_LAYOUT = "a folder with one of images for each class, or with train and test that are so"
+_LAYOUT = (
+    "a folder with a folder of images for each class, of at least two, "
+    "or with such a folder for train and another for test"
+)
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,16 @@ def find_images(field: str, path: Path, test_fraction: float) -> ImageFolder:
     every machine, and the first examples are of all classes.
     """
     if not path.is_dir():
-        raise UserError(field, str(path), _LAYOUT)
+        kind = "is not a folder" if path.exists() else "does not exist"
+        raise UserError(field, Problem(f"{path} {kind}"), _LAYOUT)
     if (path / "train").is_dir() and (path / "test").is_dir():
         found = {split: _find_classes(field, path / split) for split in ("train", "test")}
         classes = tuple(found["train"])
         if odd := sorted(set(classes) ^ set(found["test"])):
             raise UserError(
-                field, Problem(f"{odd[0]} in one of train and test"), "the same classes in both"
+                field,
+                Problem(f"the class {odd[0]} is in one of train and test only"),
+                "the same classes in both",
             )
     else:
         by_class = _find_classes(field, path)
@@ -79,11 +86,15 @@ def _find_classes(field: str, folder: Path) -> dict[str, list[Path]]:
         for one in subfolders
     }
     if len(by_class) < 2:
-        raise UserError(field, Problem(f"{len(by_class)} folders in {folder}"), _LAYOUT)
+        names = f" ({', '.join(by_class)})" if by_class else ""
+        found = f"{counted(len(by_class), 'folder')} in {folder}{names}"
+        raise UserError(field, Problem(found), _LAYOUT)
     for name, files in by_class.items():
         if len(files) < 2:
             allowed = f"at least two files of type {', '.join(sorted(IMAGE_SUFFIXES))}"
-            raise UserError(field, Problem(f"{len(files)} images in {folder / name}"), allowed)
+            raise UserError(
+                field, Problem(f"{counted(len(files), 'image')} in {folder / name}"), allowed
+            )
     return by_class
 
 

@@ -30,7 +30,9 @@ def read_text(field: str, path: Path, settings: OwnDataset) -> DatasetArrays:
     for split, words in lines.items():
         if not words:
             raise UserError(
-                field, Problem(f"no words to {split} on in {path}"), "at least one line of them"
+                field,
+                Problem(f"no words for {split} in {path}"),
+                "a text of at least three lines, one each for train, valid and test",
             )
     known = _vocabulary(lines, settings.words)
     files = {
@@ -72,7 +74,7 @@ def _read_splits(field: str, path: Path, settings: OwnDataset) -> list[tuple[str
             raise UserError(field, Problem(f"{len(texts)} text files in {path}"), _LAYOUT)
         path = texts[0]
     if not path.is_file():
-        raise UserError(field, str(path), _LAYOUT)
+        raise UserError(field, Problem(f"{path} does not exist"), _LAYOUT)
     lines = [line for line in _read(path).splitlines() if line.strip()]
     count = max(1, round(len(lines) * settings.test_fraction))
     parts = lines[: -2 * count], lines[-2 * count : -count], lines[-count:]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -37,6 +37,15 @@ class Layer:
 
     name: str
     sources: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field, kind in get_type_hints(type(self)).items():
+            value = getattr(self, field)
+            if get_origin(kind) is Literal and value not in get_args(kind):
+                raise UserError(f"{self.name}.{field}", value, get_args(kind))
+            least = 0 if field == "padding" else 1
+            if kind is int and not (isinstance(value, int) and value >= least):
+                raise UserError(f"{self.name}.{field}", value, f"an integer of at least {least}")
 
     def output_shape(self, *shapes: Shape) -> Shape:
         """Return the shape of the output for inputs of `shapes`; by default that of the input."""
@@ -211,6 +220,9 @@ class Dense(Layer):
 
     def output_shape(self, *shapes: Shape) -> Shape:
         """Return (features,), for text (time steps, features)."""
+        if len(shapes[0]) > 2:
+            needed = "an input without height and width: a Flatten before it"
+            raise UserError(f"{self.name}.sources", list(shapes[0]), needed)
         return (*shapes[0][:-1], self.features)
 
     def weight_shapes(self, shape: Shape) -> dict[str, Shape]:
