@@ -193,7 +193,7 @@ def test_invalid_networks_are_reported() -> None:
 
 
 def test_invalid_layers_are_reported() -> None:
-    with pytest.raises(UserError, match=r"act\.function: tahn .*did you mean 'tanh'"):
+    with pytest.raises(UserError, match=r"act\.function: 'tahn' .*did you mean 'tanh'"):
         Activation(name="act", function="tahn")  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"fc\.features: -1 .*at least 1"):
         Dense(name="fc", features=-1)
