@@ -29,7 +29,7 @@ from horizont.workflow.paths import Paths, study_paths
 WRONG_USE = 3
 
 #: Commands that execute runs.
-_RESUMING = ("repro", "run", "experiment", "notebook", "verify")
+_RESUMING = ("repro", "run", "experiment", "notebook")
 
 #: What typer raises for a command line that it cannot parse; it exports only subclasses.
 _UsageError: Any = typer.BadParameter.__base__
@@ -207,10 +207,11 @@ def prepare(dataset: Annotated[str, typer.Argument(help="a data set")]) -> None:
     from horizont.workflow.prepare import prepare_dataset
 
     description = prepare_dataset(dataset)
-    sizes = ", ".join(f"{count:,} to {split}" for split, count in description.splits.items())
-    print(f"{description.name}: {description.source}, from {description.origin}; {sizes}")
+    unit = "words" if description.kind == "text" else "images"
+    sizes = ", ".join(f"{split} {count:,}" for split, count in description.splits.items())
+    print(f"{description.name}: {description.source} data ({description.origin}), {unit}: {sizes}")
     if description.duplicates:
-        print(f"{description.duplicates:,} of the images to test are images to train, too")
+        print(f"{description.duplicates:,} of the test images are training images, too")
 
 
 @app.command()
@@ -516,8 +517,9 @@ def _print_pages(pages: Sequence[Path]) -> None:
 
 def _use_profile(paths: Paths, name: str, launcher: str = "") -> None:
     """Write a profile to params.yaml; settings that the user has edited are copied first."""
-    from horizont.workflow.profiles import apply_profile, save_edited_settings
+    from horizont.workflow.profiles import apply_profile, check_profile, save_edited_settings
 
+    check_profile(paths, name, launcher)
     if copy := save_edited_settings(paths):
         print(f"params.yaml had settings of your own, which are in {copy.name} now")
     apply_profile(paths, name, launcher)

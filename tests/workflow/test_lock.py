@@ -42,7 +42,9 @@ def test_a_second_measurement_waits_until_the_first_process_has_ended(
             holder.kill()
 
         with exclusive_measurement(end_the_first):
-            assert messages == ["waiting for another measurement on this machine to end"]
+            (message,) = messages
+            assert message.startswith("waiting for another measurement on this machine to end")
+            assert f"(process {holder.pid} in {Path.cwd()}: -c" in message
             assert holder.wait(20) != 0
     with exclusive_measurement(messages.append):
         assert len(messages) == 1

@@ -353,3 +353,9 @@ def test_edited_settings_are_copied_before_a_profile_replaces_them(
         assert name in capsys.readouterr().out
         assert (study_folder.root / name).read_text() == edited
     assert copies() == ["params.edited-2.yaml", "params.edited.yaml"]
+    # A profile that does not exist replaces nothing.
+    change_setting(study_folder, "seed", 7)
+    for wrong in (["tinny"], ["tiny", "--launcher", "slurn"]):
+        assert main(["config", "use", *wrong]) == 2
+        assert capsys.readouterr().out == ""
+    assert copies() == ["params.edited-2.yaml", "params.edited.yaml"]

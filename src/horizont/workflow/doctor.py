@@ -22,7 +22,7 @@ from horizont.monitoring.environment import describe_environment
 from horizont.monitoring.noise import PROCESSES, measure_noise
 from horizont.statistics.comparison import SPREAD_WARNING
 from horizont.statistics.noise import Noise, noise_of, smallest_difference
-from horizont.workflow.measure import exclusive_measurement
+from horizont.workflow.measure import describe_holder, exclusive_measurement
 from horizont.workflow.paths import Paths
 
 #: Assumed duration of a run with its start; a block of two systems takes twice as long.
@@ -60,6 +60,8 @@ class MachineState:
     noise, repetition_s
         Of the computation, with the mean duration of a repetition; None and NaN if another
         measurement was running.
+    holder
+        Of the other measurement: its process, in brackets.
     unusable
         Why a framework cannot be used, by its name; empty if it can.
     """
@@ -70,6 +72,7 @@ class MachineState:
     repetition_s: float
     unusable: Mapping[str, str]
     disk_free_bytes: int
+    holder: str = ""
 
     @property
     def run_spread(self) -> float:
@@ -83,7 +86,7 @@ class MachineState:
         stolen = f"the hypervisor gives {load.steal_fraction:.0%} of the CPUs to other machines"
         noisy = f"equal runs would differ by {self.run_spread:.1%}, more than {SPREAD_WARNING:.0%}"
         found = {
-            "another measurement is running": self.noise is None,
+            f"another measurement is running{self.holder}": self.noise is None,
             busy: load.cpu_fraction >= DISTURBED_FRACTION,
             stolen: load.steal_fraction >= DISTURBED_FRACTION,
             noisy: self.run_spread > SPREAD_WARNING,
@@ -133,11 +136,13 @@ def _examine(folder: Path, duration_s: float) -> MachineState:
             print(f"noise: {text}", file=sys.stderr, flush=True)
 
     times_s: list[list[float]] = []
+    holder = ""
     meter = BackgroundMeter()
     try:
         with exclusive_measurement(refuse):
             times_s = measure_noise(duration_s, report_start)
     except _MeasurementRunning:
+        holder = describe_holder()
         time.sleep(LOAD_WINDOW_S)
     return MachineState(
         meter.load(),
@@ -146,6 +151,7 @@ def _examine(folder: Path, duration_s: float) -> MachineState:
         float(np.mean(np.concatenate(times_s))) if times_s else math.nan,
         unusable,
         shutil.disk_usage(folder).free,
+        holder,
     )
 
 
@@ -198,7 +204,7 @@ def _next_command(state: MachineState) -> str:
     if not problems:
         return "horizont repro"
     if state.noise is None:
-        return "horizont watch --once (which run it is), then horizont doctor again"
+        return "wait for its end, then horizont doctor again"
     if state.load.cpu_fraction >= DISTURBED_FRACTION:
         return "end these programs or wait, then horizont doctor again"
     return "horizont doctor --seconds 60, to see whether it persists"

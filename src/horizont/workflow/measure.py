@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
@@ -23,6 +24,7 @@ from horizont.monitoring.environment import describe_devices, describe_environme
 from horizont.records.provenance import run_key
 from horizont.records.record import Record, RecordWriter, find_record, read_record
 from horizont.records.results import RunResult
+from horizont.wording import shorten
 from horizont.workflow.blocks import RepeatedBlocks
 from horizont.workflow.check import load_study, skip_reason, with_local_fallback
 from horizont.workflow.paths import Paths
@@ -183,9 +185,23 @@ def exclusive_measurement(on_wait: Callable[[str], None]) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            on_wait("waiting for another measurement on this machine to end")
+            on_wait(f"waiting for another measurement on this machine to end{describe_holder()}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def describe_holder() -> str:
+    """Return the process that has the lock, in brackets; empty if it is not known."""
+    number = LOCK_FILE.stat().st_ino
+    for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+        _, kind, _, _, pid, file, *_ = line.replace("-> ", "").split()
+        if kind == "FLOCK" and file.endswith(f":{number}"):
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(int(pid))
+                program, *arguments = (Path(word).name for word in process.cmdline()[1:])
+                command = shorten(" ".join((program, *arguments)))
+                return f" (process {pid} in {process.cwd()}: {command})"
+    return ""
 
 
 def _open_lock() -> int:

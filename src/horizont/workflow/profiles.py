@@ -52,10 +52,15 @@ def apply_profile(paths: Paths, name: str, launcher: str = "") -> Study:
     With a `launcher` the distributed experiments are those of its machines: without the settings
     that it does not support, and unchanged where they are about such a setting.
     """
-    text = _settings_of(paths, name, launcher)
-    study = parse_config(Study, safe_load(text), f"profiles/{name}.yaml")
+    text, study = check_profile(paths, name, launcher)
     write_atomically(paths.params, lambda file: file.write_text(text, encoding="utf-8"))
     return study
+
+
+def check_profile(paths: Paths, name: str, launcher: str = "") -> tuple[str, Study]:
+    """Return what `apply_profile` writes, and its study; refuse wrong settings."""
+    text = _settings_of(paths, name, launcher)
+    return text, parse_config(Study, safe_load(text), f"profiles/{name}.yaml")
 
 
 def save_edited_settings(paths: Paths) -> Path | None:

@@ -132,7 +132,7 @@ def draw_case(
 ) -> Case:
     """Draw a case; the same for the same arguments, whichever others are drawn.
 
-    Without a C compiler no clock is set, and without the rights no node is drained.
+    Without a C compiler no clock is set, and without the rights no node is set to drain.
     """
     dice = random.Random(f"{seed} {number}")
     launcher, system = dice.choice(launchers), dice.choice(systems)

@@ -18,7 +18,7 @@ from horizont.workflow.prepare import ensure_prepared
 #: The launchers whose hosts are on this machine, where everything that is left can be seen.
 CHAOS_LAUNCHERS = ("local", "emulated", "command", "emulated_agents")
 
-#: Only if it is asked for: its nodes may be other machines, and are drained.
+#: Only if it is asked for: its nodes may be other machines, and are set to drain.
 FURTHER_LAUNCHERS = ("slurm",)
 
 

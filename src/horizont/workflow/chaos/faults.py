@@ -45,7 +45,7 @@ class ChaosFault:
     sets_clock
         Whether a wall clock is set, for which a library has to be compiled.
     drains_node
-        Whether a node of Slurm is drained, which needs its administrator's rights.
+        Whether a node of Slurm is set to drain, which needs its administrator's rights.
     """
 
     past_participle: str
@@ -124,6 +124,6 @@ FAULTS: dict[str, ChaosFault] = {
     "set_clock_ahead": _step_clock(CLOCK_STEP_S),
     "set_clock_back": _step_clock(-CLOCK_STEP_S),
     "drain": ChaosFault(
-        "on a node that is drained", drain, ("agent",), is_harmless=True, drains_node=True
+        "on a node that is set to drain", drain, ("agent",), is_harmless=True, drains_node=True
     ),
 }

@@ -10,7 +10,7 @@ import time
 
 import psutil
 
-DRAINED_S = 2.0
+OUT_OF_SERVICE_S = 2.0
 
 
 def may_drain() -> bool:
@@ -24,11 +24,11 @@ def may_drain() -> bool:
 
 
 def drain(process: psutil.Process) -> None:
-    """Drain the node on which a process runs, and resume it."""
+    """Set the node on which a process runs to drain, and resume it after `OUT_OF_SERVICE_S`."""
     node = process.environ()["SLURMD_NODENAME"]
     _scontrol("update", f"NodeName={node}", "State=drain", "Reason=horizont chaos")
     try:
-        time.sleep(DRAINED_S)
+        time.sleep(OUT_OF_SERVICE_S)
     finally:
         _scontrol("update", f"NodeName={node}", "State=resume")
 
