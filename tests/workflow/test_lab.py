@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -73,6 +74,8 @@ def test_each_framework_has_a_kernel_and_a_notebook(framework: str) -> None:
 
 def test_jupyterlab_opens_the_project_and_does_not_fetch_news(address: str) -> None:
     assert "jupyter-config-data" in fetch(f"{address}/lab/tree/notebooks/start.ipynb")
+    with urllib.request.urlopen(address) as response:
+        assert response.url == f"{address}/lab/tree/notebooks/start.ipynb"
     contents = json.loads(fetch(f"{address}/api/contents/notebooks/start.ipynb?content=0"))
     assert contents["path"] == "notebooks/start.ipynb"
     settings = json.loads(fetch(f"{address}/lab/api/settings/{NOTIFICATION}"))

@@ -36,10 +36,13 @@ def lab_command(paths: Paths, arguments: Sequence[str] = ()) -> list[str]:
     The root of the project is the root of its files, so that links from notebooks reach the
     report and the documentation. Committed notebooks are saved without their outputs.
     """
+    start = (paths.notebooks / "start.ipynb").relative_to(paths.root)
     command = [
         str(Path(sys.executable).with_name("jupyter-lab")),
-        str(paths.notebooks / "start.ipynb"),
         f"--ServerApp.root_dir={paths.root}",
+        # In the address that is printed, too, for a browser on another machine.
+        f"--LabApp.default_url=/lab/tree/{start}",
+        "--ServerApp.log_level=WARN",
         f"--LabApp.app_settings_dir={LAB_SETTINGS_FOLDER}",
         f"--ServerApp.jpserver_extensions={{'{lab_extension.__name__}': True}}",
     ]
