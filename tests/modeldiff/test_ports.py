@@ -90,6 +90,14 @@ def test_an_interpolation_in_single_precision_hides_no_mistake() -> None:
     assert causes(report) == ["interpolation: nearest against linear"]
 
 
+def test_words_in_single_precision_hide_no_difference() -> None:
+    report = compared(f"{PORT}:Tokens", f"{PORT}:Tokens", WORDS, "scale=0.9999999")
+    assert causes(report) == ["scale of an input: x against 1.0000001 x"]
+    report = compared(f"{PORT}:Tokens", f"{PORT}:Tokens", WORDS, "scale=0.1, epsilon=1e-8")
+    assert "epsilon of a norm: 1e-08 against 1e-12" in causes(report)
+    assert not report.left_out
+
+
 def test_what_a_transposed_convolution_cuts_is_found() -> None:
     report = compared(f"{PORT}:Transposed", f"{KERAS}:transposed", IMAGES)
     assert (report.status, report.verdict) == (0, "the same")

@@ -42,7 +42,8 @@ from horizont.modeldiff.pairing import (
     transfer,
     write_pairs,
 )
-from horizont.modeldiff.recording import Layer, Repair
+from horizont.modeldiff.precision import SINGLE_PRECISION, Precision
+from horizont.modeldiff.recording import Layer, Recording, Repair
 from horizont.modeldiff.repairs import Candidate, merged
 from horizont.modeldiff.report import Agreement
 from horizont.modeldiff.search import explain
@@ -564,3 +565,58 @@ def test_sides_that_do_not_exist_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--python-a"):
         parse_side("A", "torch:module:build", python="/no/python")
     assert parse_side("A", "torch:a.b:C.build").target == "a.b:C.build"
+
+
+SINGLE = IMAGES.astype(np.float32).astype(np.float64)
+#: Pixels of bytes that are added without rounding, to numbers with more than 16 bits.
+PIXELS = RANDOM.integers(2**14, 2**16, IMAGES.shape).astype(np.float64)
+
+
+def precision(given: Any, a: Any, b: Any) -> tuple[Precision, Recording]:
+    pairs = [Pair(layer(name), layer(name)) for name in ("first", "second", "third")]
+    recorded = {"output|first": IMAGES, "input|second": a}
+    other = {"output|first": IMAGES, "input|second": b}
+    return Precision(pairs, recorded, other, [given]), recorded
+
+
+@pytest.mark.parametrize(
+    ("given", "a", "b", "is_single"),
+    [
+        (PIXELS, IMAGES, SINGLE, True),
+        (PIXELS, SINGLE, IMAGES, True),
+        (PIXELS, SINGLE, SINGLE, False),
+        (SINGLE[:1], IMAGES, SINGLE, True),
+        # Copies: of weights, or of the batch, of some of them, and behind ReLU.
+        (SINGLE, IMAGES, SINGLE, False),
+        (SINGLE, SINGLE * 0.9999999, SINGLE, False),
+        (SINGLE, SINGLE[:, :2], SINGLE[:, :2] * 0.9999999, False),
+        (SINGLE, np.maximum(IMAGES, 0), -4 * np.maximum(SINGLE, 0), False),
+        # What is computed without rounding, and scaled on the other side.
+        (IMAGES, PIXELS * 0.9999999, PIXELS, False),
+        (IMAGES, PIXELS * (1 + 1e-8), PIXELS, False),
+        # What the sides differ in by more than rounding, or by the rounding of double precision.
+        (PIXELS, IMAGES + 1e-4, SINGLE, False),
+        (PIXELS, SINGLE * (1 + 2e-16), SINGLE, False),
+    ],
+)
+def test_single_precision_is_what_was_computed_in_it(
+    given: Any, a: Any, b: Any, is_single: bool
+) -> None:
+    found, recorded = precision(given, a, b)
+    assert found.layers(recorded) == (("second",) if is_single else ())
+
+
+def test_single_precision_raises_no_bound_before_it() -> None:
+    found, recorded = precision(PIXELS, IMAGES, SINGLE)
+    quantities = ("input", "output", "statistics", "gradient")
+    every = [
+        Difference(quantity, name, "", 1e-8, 1e-11)
+        for name in ("first", "second", "third")
+        for quantity in quantities
+    ]
+    every.append(Difference("result", "", "", 1e-8, 1e-11))
+    bounds = {each.key: each.bound for each in found.bounded(every, recorded)}
+    tight = {key for key, bound in bounds.items() if bound < SINGLE_PRECISION}
+    assert tight == {"input|first", "output|first", "statistics|first"}
+    output_alone = {key: value for key, value in recorded.items() if key.startswith("output")}
+    assert found.bounded(every, output_alone) == every

@@ -15,7 +15,7 @@ from horizont.errors import UserError
 from horizont.modeldiff.comparison import Comparison
 from horizont.modeldiff.distances import FACTOR_BOUND, Difference, gradient_factor, mute_reason
 from horizont.modeldiff.distributed import check_processes
-from horizont.modeldiff.evaluations import SINGLE_PRECISION, in_float32, not_finite
+from horizont.modeldiff.evaluations import in_float32, not_finite
 from horizont.modeldiff.graphs import with_graphs
 from horizont.modeldiff.inputs import make_batch
 from horizont.modeldiff.left_out import left_out
@@ -23,6 +23,7 @@ from horizont.modeldiff.losses import compare_losses
 from horizont.modeldiff.opening import open_both, open_in_parts, pair_sides, start_side
 from horizont.modeldiff.optimizers import compare_optimizers
 from horizont.modeldiff.pairing import write_pairs
+from horizont.modeldiff.precision import SINGLE_PRECISION
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
 from horizont.modeldiff.recorded_files import DumpSide
 from horizont.modeldiff.recording import Array, Repair, Side
@@ -170,7 +171,7 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
     if not a.can_run or (b.can_train and not a.can_train):
         a, b, pairing = b, a, pairing.swapped()
         report = replace(report, changed="B")
-    comparison = Comparison(a, b, pairing)
+    comparison = Comparison(a, b, pairing, batch)
     if len(pairing.only_a) + len(pairing.only_b) > MOST_ALONE * len(pairing.pairs):
         return replace(report, outputs=tuple(comparison.evaluate()))
     explained = _explained(report, comparison, batch, options.progress)
@@ -179,7 +180,7 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
         better = better_pairing(comparison, explained.unexplained, repairs)
         if better is None:
             break
-        comparison = Comparison(a, b, better)
+        comparison = Comparison(a, b, better, batch)
         report = replace(report, ties=len(better.ties))
         explained = _explained(report, comparison, batch, options.progress)
         if options.pairs is not None:
@@ -254,6 +255,7 @@ def _explained(
     found = explain(candidates, trial)
     repairs = repairs_of([cause.candidate for cause in found.causes])
     evaluation = comparison.evaluate(repairs)
+    in_single = comparison.precision.layers(comparison.run_a(repairs))
     training = [each for each in found.remaining if each.quantity not in ("input", "output")]
     agreements = [Agreement("evaluation in float64", tuple(evaluation))]
     mute = mute_reason([*evaluation, *training])
@@ -286,7 +288,7 @@ def _explained(
         unexplained=unexplained,
         without_effect=tuple(each for each in without_effect if each not in hidden),
         agreements=tuple(agreements),
-        left_out=left_out(a, b, len(comparison.others), comparison.in_single),
+        left_out=left_out(a, b, len(comparison.others), in_single),
         unknown="" if unexplained else mute,
         notes=tuple(
             [f"cannot be repaired on side {report.changed}: {c}" for c in every if not c.repairs]

@@ -32,15 +32,14 @@ from horizont.modeldiff.distances import (
     unpadded,
 )
 from horizont.modeldiff.evaluations import (
-    SINGLE_PRECISION,
     fed_tensors,
-    in_single,
     statistics_after,
 )
 from horizont.modeldiff.glue import Glue, all_steps
 from horizont.modeldiff.glue_rules import GLUE, result_candidate, same_inputs
 from horizont.modeldiff.inputs import displaced, moved, moved_statistics, rounded
 from horizont.modeldiff.pairing import Pair, Pairing, flattened, neutral_weights, transfer
+from horizont.modeldiff.precision import Precision
 from horizont.modeldiff.process import RunFailed
 from horizont.modeldiff.recording import Array, Recording, Repair, Request, Side
 from horizont.modeldiff.repairs import (
@@ -63,8 +62,9 @@ _STORED = 4
 class Comparison:
     """Two opened sides with their pairs; side B may be a graph, which is run, but not trained."""
 
-    def __init__(self, a: Side, b: Side, pairing: Pairing) -> None:
+    def __init__(self, a: Side, b: Side, pairing: Pairing, batch: Array | None = None) -> None:
         self.a, self.b, self.pairing, self.dtype = a, b, pairing, "float64"
+        self.batch = np.empty(0) if batch is None else batch
         self.pairs: Sequence[Pair] = pairing.pairs
         self.can_train, self.has_graph = a.can_train and b.can_train, b.can_run and not b.can_train
         self.exact: Comparison | None = None
@@ -74,7 +74,7 @@ class Comparison:
 
     def in_float32(self, repairs: Sequence[Repair]) -> Comparison:
         """Return the same comparison in float32, whose bounds follow from this one, too."""
-        other = Comparison(self.a, self.b, self.pairing)
+        other = Comparison(self.a, self.b, self.pairing, self.batch)
         other.dtype, other.exact, other.noise_repairs = "float32", self, repairs
         other.weights, other.projection = self.weights, self.projection
         other.others = self.others
@@ -82,14 +82,14 @@ class Comparison:
 
     def with_moved_weights(self, seed: int) -> Comparison:
         """Return the same comparison of weights a thousandth larger or smaller."""
-        other = Comparison(self.a, self.b, self.pairing)
+        other = Comparison(self.a, self.b, self.pairing, self.batch)
         other.weights, other.noise_repairs = moved(self.weights, seed), self.noise_repairs
         other.others = self.others
         return other
 
     def with_pairing(self, pairing: Pairing) -> Comparison:
         """Return a comparison with other pairs, and the same runs of side B in evaluation."""
-        other = Comparison(self.a, self.b, pairing)
+        other = Comparison(self.a, self.b, pairing, self.batch)
         other.weights, other.evaluation_b = self.weights, self.evaluation_b
         return other
 
@@ -160,7 +160,8 @@ class Comparison:
                 self._forward("a", recorded, self.exact.run_a(repairs)),
                 self._forward("b", self.evaluation_b, self.exact.evaluation_b),
             ]
-        return self._bounded(values, self.noise, errors)
+        found = differences(values, self.noise, errors, self.dtype)
+        return found if self.dtype == "float32" else self.precision.bounded(found, recorded)
 
     def run_a(self, repairs: Sequence[Repair] = ()) -> Recording:
         """Run side A in evaluation with the weights of side B."""
@@ -195,7 +196,7 @@ class Comparison:
     def compare_fed(self, recording: Recording) -> list[Difference]:
         """Compare inputs and outputs of each layer alone."""
         values = forward_values(self.pairs, recording, self.evaluation_b, with_inputs=True)
-        return self._bounded(values, ())
+        return self.precision.bounded(differences(values, ()), recording)
 
     @cached_property
     def plain_a(self) -> Recording:
@@ -203,11 +204,10 @@ class Comparison:
         return self.run_a()
 
     @cached_property
-    def in_single(self) -> tuple[str, ...]:
-        """Layers of side A whose input one side alone has computed in single precision."""
-        if self.dtype != "float64":
-            return ()
-        return in_single(self.pairs, self.plain_a, self.evaluation_b)
+    def precision(self) -> Precision:
+        """What one side alone computes in single precision."""
+        given = [self.batch, *self.weights.values(), *self.weights_a.values()]
+        return Precision(self.pairs, self.plain_a, self.evaluation_b, given)
 
     @cached_property
     def feed(self) -> dict[str, Array]:
@@ -306,19 +306,13 @@ class Comparison:
                 self._trained("a", recorded, self.exact.train_a(repairs)),
                 self._trained("b", self.training_b, self.exact.training_b),
             ]
-        found = self._bounded(values, self.training_noise, errors)
+        found = differences(values, self.training_noise, errors, self.dtype)
+        if self.dtype != "float32" and self.precision.is_mixed:
+            found = self.precision.bounded(found, self.run_a(repairs))
         return [
             replace(each, quantity="training result") if each.quantity == "result" else each
             for each in found
         ]
-
-    def _bounded(
-        self, values: Values, noise: Sequence[Values], errors: Sequence[Values] = ()
-    ) -> list[Difference]:
-        """Return distances with their bounds; of single precision, where one side has it."""
-        found = differences(values, noise, errors, self.dtype)
-        floor = SINGLE_PRECISION if self.in_single else 0.0
-        return [replace(each, bound=max(each.bound, floor)) for each in found]
 
     def _training(
         self, weights: Mapping[str, Array], repairs: Sequence[Repair] = (), seed: int = 0

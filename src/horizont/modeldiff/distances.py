@@ -67,8 +67,7 @@ Values = dict[str, float]
 
 def distance(a: Array, b: Array, scale: float = 0.0) -> float:
     """Return the norm of a difference, relative to the norm of B or a larger scale."""
-    a, b = same_examples(*same_steps(a, b))
-    b = flattened(b, a)
+    a, b = aligned(a, b)
     if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return float("inf")
     difference = norm(a.astype(np.float64) - b)
@@ -76,6 +75,12 @@ def distance(a: Array, b: Array, scale: float = 0.0) -> float:
         return 0.0
     scale = max(scale, norm(b))
     return difference / scale if scale > 0 else float("inf")
+
+
+def aligned(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return two arrays in one shape, if they differ only in steps, examples or joined axes."""
+    a, b = same_examples(*same_steps(a, b))
+    return a, flattened(b, a)
 
 
 def same_steps(a: Array, b: Array) -> tuple[Array, Array]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from horizont.modeldiff.distances import Difference, unpadded
-from horizont.modeldiff.identification import is_single
 from horizont.modeldiff.pairing import Pair, flattened
 from horizont.modeldiff.recording import Array, Recording, Repair
 
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
 
 #: With how many other weights a divergence in float32 is looked for again.
 OTHER_WEIGHTS = 3
-
-#: What a layer that computes in single precision moves a tensor by at most, relative to it.
-SINGLE_PRECISION = 1e-6
 
 
 def fed_tensors(pairs: Sequence[Pair], a: Recording, b: Recording) -> dict[str, Array]:
@@ -51,16 +47,6 @@ def _with_last_step(mine: Array, theirs: Array) -> Array:
     if theirs.ndim == 3 and theirs[:, -1].shape == mine.shape:
         return theirs[:, -1]
     return theirs
-
-
-def in_single(pairs: Sequence[Pair], a: Recording, b: Recording) -> tuple[str, ...]:
-    """List layers of side A whose input one side alone has computed in single precision."""
-    found = []
-    for pair in pairs:
-        both = a.get(f"input|{pair.a.name}"), b.get(f"input|{pair.b.name}")
-        if len({is_single(each) for each in both if each is not None}) > 1:
-            found.append(pair.a.name)
-    return tuple(found)
 
 
 def not_finite(pairs: Sequence[Pair], a: Recording, b: Recording) -> str:

@@ -264,12 +264,36 @@ def _pair_distance(arrays: Sequence[Any], change: dict[str, Any]) -> float:
 
 def is_single(array: Any) -> bool:
     """Whether an array in float64 has only numbers of float32, but not only of 16 bits."""
-    if array.dtype != np.float64 or not np.array_equal(array, array.astype(np.float32)):
+    if array.dtype != np.float64:
         return False
+    for part in (array.ravel()[:_FEW], array):  # a few numbers exclude most arrays
+        if not np.array_equal(part, part.astype(np.float32)):
+            return False
     return not any(
         np.array_equal(array, repaired(ArrayNamespace, array, {"function": name}, {}))
         for name in ROUNDINGS
     )
+
+
+def is_copy(array: Any, given: Iterable[Any]) -> bool:
+    """Whether an array has only numbers of given ones, zeros, and their products with powers of 2.
+
+    Rows of a table have the precision of its weights, whatever computes with them.
+    """
+    numbers = np.unique(_significands(array.ravel()[:: max(array.size // _FEW, 1)]))
+    missing = numbers[numbers > 0]
+    for each in given:
+        if not missing.size:
+            break
+        there = _significands(each)
+        places = np.searchsorted(missing, there).clip(max=missing.size - 1)
+        missing = np.delete(missing, places[missing[places] == there])
+    return not missing.size
+
+
+def _significands(array: Any) -> Any:
+    """Return the significands of numbers, from one half to 1; 0 of zeros."""
+    return np.abs(np.frexp(np.asarray(array, np.float64).ravel())[0])
 
 
 def identity_bound(array: Any) -> float:

@@ -82,4 +82,6 @@ def _double_precision(in_single: Sequence[str]) -> Iterator[LeftOut]:
     if in_single:
         more = f" and {len(in_single) - 1} more" if len(in_single) > 1 else ""
         text = f"one side computes the input of {in_single[0]}{more} in single precision"
-        yield LeftOut("double precision", f"{text}: no bound is smaller than its rounding")
+        yield LeftOut(
+            "double precision", f"{text}: no bound of what follows is smaller than its rounding"
+        )

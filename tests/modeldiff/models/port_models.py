@@ -145,6 +145,21 @@ class Tied(nn.Module):
         return self.o(torch.tanh(self.i(x)))
 
 
+class Tokens(nn.Module):
+    """Words, whose vectors may be scaled, before a dense layer and a norm."""
+
+    def __init__(self, scale: float = 1.0, epsilon: float = 1e-12) -> None:
+        super().__init__()
+        self.e, self.a, self.o = nn.Embedding(50, 8), nn.Linear(8, 16), nn.Linear(16, 3)
+        self.n = nn.LayerNorm(16, epsilon)
+        self.scale = scale
+
+    def forward(self, words: Any) -> Any:
+        """Return the result."""
+        x = self.e(words)
+        return self.o(torch.relu(self.n(self.a(x if self.scale == 1.0 else self.scale * x))))
+
+
 class Infinite(nn.Module):
     """Divides by zero."""
 
