@@ -225,6 +225,51 @@ def test_an_activation_is_named_on_both_sides() -> None:
     assert chain(glue(relu, np.sin(IMAGES), before=IMAGES)) is None
 
 
+RELU: dict[str, Any] = {"function": "ReLU"}
+#: Pooling that gives an image of the same size, and one twice as small.
+LEVEL, HALVING = windows(3, 1, [1, 1]), windows(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "expected"),
+    [
+        ({"pool": "mean", **LEVEL}, {}, "pooling: mean against none"),
+        ({}, {"pool": "mean", **LEVEL}, "pooling: none against mean"),
+        ({"pool": "max", **HALVING}, {}, "pooling: max against none"),
+        ({"pool": "max", **LEVEL}, {"pool": "mean", **LEVEL}, "pooling: max against mean"),
+        (
+            {"pool": "max", **windows(2, 2)},
+            {"pool": "max", **windows(3, 3)},
+            "size of pooling and stride of pooling: 2, 2 against 3, 3",
+        ),
+        ({"resize": "nearest", "times larger": 2}, {}, "interpolation: nearest against none"),
+        (
+            {"resize": "nearest", "times larger": 2},
+            {"resize": "nearest", "times larger": 4},
+            "factor of interpolation: 2 against 4",
+        ),
+        (
+            {"function": "tanh", "pool": "max", **LEVEL},
+            {},
+            "activation and pooling: tanh, max against ReLU, none",
+        ),
+        (
+            {"flatten": "first"},
+            {"pool": "mean", "size": 0},
+            "pooling and order of flattened features: none, channels first against mean, none",
+        ),
+    ],
+)
+def test_what_one_side_alone_has_between_layers_is_named(
+    own: dict[str, Any], theirs: dict[str, Any], expected: str
+) -> None:
+    a, b = (repaired(ArrayNamespace, IMAGES, {**RELU, **each}, {}) for each in (own, theirs))
+    found = chain(glue(a, b, before=IMAGES))
+    assert found is not None
+    assert str(found) == f"{expected} in layer"
+    assert not found.of_framework
+
+
 def test_the_same_difference_of_many_layers_is_one_candidate() -> None:
     relu, relu6 = np.maximum(IMAGES, 0), np.clip(IMAGES, 0, 6)
     found = [

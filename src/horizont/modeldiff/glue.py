@@ -20,9 +20,19 @@ PARTS = {
     "padding": "padding of pooling",
     "counted": "zeros in the mean of pooling",
     "resize": "interpolation",
+    "times larger": "factor of interpolation",
     "unflatten": "order of features that become images",
+    "sizes": "sizes of features that become images",
     "steps": "reduction of steps",
     "flatten": "order of flattened features",
+}
+
+
+#: Parts of others, which say nothing if one side has no such other one.
+_OF_PARTS = {
+    **dict.fromkeys(("size", "stride", "padding", "counted"), "pool"),
+    "times larger": "resize",
+    "sizes": "unflatten",
 }
 
 
@@ -65,6 +75,16 @@ class Glue:
 def glue_candidate(glue: Glue, what: str, a: str, b: str, value: dict[str, Any]) -> Candidate:
     """Return a candidate that changes the input of the layer."""
     return Candidate(what, a, b, (glue.layer,), (Repair(glue.layer, "input", value),))
+
+
+def differing_parts(own: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
+    """List the parts in which two functions differ, of which one side may have no such part."""
+    return [
+        key
+        for key in PARTS
+        if own.get(key) != theirs.get(key)
+        and ((whole := _OF_PARTS.get(key, key)) == key or (whole in own and whole in theirs))
+    ]
 
 
 def all_steps(own: Array, theirs: Array) -> Array:

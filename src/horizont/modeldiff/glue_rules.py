@@ -11,8 +11,15 @@ import numpy as np
 
 from horizont.modeldiff.attention import identify_attention
 from horizont.modeldiff.concatenations import concatenation
-from horizont.modeldiff.functions import FUNCTIONS, RESULTS, ROUNDINGS, SINGLE, repaired
-from horizont.modeldiff.glue import PARTS, Glue, glue_candidate, is_close
+from horizont.modeldiff.functions import (
+    FUNCTIONS,
+    RESULTS,
+    ROUNDINGS,
+    SINGLE,
+    function_of,
+    repaired,
+)
+from horizont.modeldiff.glue import PARTS, Glue, differing_parts, glue_candidate, is_close
 from horizont.modeldiff.identification import (
     IDENTITY_BOUND,
     ArrayNamespace,
@@ -53,19 +60,30 @@ def chain(glue: Glue) -> Candidate | None:
         if theirs is None or (name in glue.inputs and theirs == {"function": "none"}):
             continue
         own = identify(on_a[name], glue.a, identity_bound(glue.a))
+        if own and own["function"] != theirs["function"]:
+            # The maximum after ReLU is the maximum, if it is positive.
+            as_theirs = _identify_with(theirs, on_a[name], glue.a)
+            theirs = theirs if as_theirs else _identify_with(own, source, glue.b) or theirs
+            own = as_theirs or own
         if own == theirs:  # which one side computes in single precision
             return None
         if own is None and (summand := _summand(glue, name)):
             return glue_candidate(glue, "summand", summand, "none", {"from": name, **theirs})
         if own is None and theirs == {"function": "none"} and (scaled := scaled_input(glue)):
             return scaled
-        parts = [key for key in PARTS if own is None or own.get(key) != theirs.get(key)]
-        parts = [key for key in parts if key in theirs] or ["function"]
+        parts = differing_parts(own or {}, theirs)
         both = {key: PARTS[key] for key in parts}, own, theirs
         found = _differing(glue, *both, {"from": name, **theirs})
         one, other = (each.removesuffix(SINGLE) for each in (found.value_a, found.value_b))
         return replace(found, of_framework=parts == ["function"] and one == other)
     return None
+
+
+def _identify_with(other: dict[str, Any], x: Array, y: Array) -> dict[str, Any] | None:
+    """Find what maps one array to another with the function of the other side; None if nothing."""
+    name = other["function"]
+    found = identify(x, y, identity_bound(y), {name: function_of(name)})
+    return found if found and found["function"] == name else None
 
 
 def _summand(glue: Glue, name: str) -> str:
@@ -259,7 +277,7 @@ def _differing(
 ) -> Candidate:
     """Return a candidate for the parts that differ, with their names and the values of both."""
     both = [
-        [_AXIS.get(each, each) for each in both_shown((own or {}).get(key), theirs[key])]
+        [_AXIS.get(each, each) for each in both_shown((own or {}).get(key), theirs.get(key))]
         for key in names
     ]
     value_a = ", ".join(one for one, _ in both) if own else UNKNOWN
