@@ -193,6 +193,9 @@ def test_a_summand_of_one_side_alone_is_named() -> None:
     assert added is not None
     assert str(without) == "summand: input of first against none in layer"
     assert str(added) == "summand: none against input of first in layer"
+    # The other summand is missing, whichever of both is computed last.
+    other = combination(Glue("layer", {"before": x}, y, x + y, *sources))
+    assert str(other) == "summand: none against output of before in layer"
 
 
 def test_the_difference_of_a_summand_arises_where_the_summand_does() -> None:

@@ -182,8 +182,9 @@ def combination(glue: Glue) -> Candidate | None:
         parts = [key for key in _JOINED if key in theirs and mine.get(key) != theirs[key]]
         named: dict[str, Any] = {key: second for key in ("plus", "times") if key in theirs}
         change: dict[str, Any] = {**theirs, **named, "from": first}
-        if own is None and "plus" in named and identify(on_a[first], glue.a, IDENTITY_BOUND):
-            return glue_candidate(glue, "summand", "none", _source(second), change)
+        for alone, missing in ((first, second), (second, first)) if own is None else ():
+            if "plus" in named and identify(on_a[alone], glue.a, IDENTITY_BOUND):
+                return glue_candidate(glue, "summand", "none", _source(missing), change)
         if not parts:  # the difference is one of a summand
             arises = [name.removeprefix("input|") for name in (first, second) if "|" in name]
             repairs = (Repair(glue.layer, "input", change),)
