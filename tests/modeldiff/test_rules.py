@@ -16,6 +16,7 @@ from horizont.modeldiff.distances import (
     Difference,
     differences,
     distance,
+    first_of_each,
     training_values,
     unpadded,
 )
@@ -226,6 +227,14 @@ def test_an_activation_is_named_on_both_sides() -> None:
     assert str(found) == "activation: ReLU against ReLU6 in layer"
     assert found.repairs == (Repair("layer", "input", {"from": "before", "function": "ReLU6"}),)
     assert chain(glue(relu, np.sin(IMAGES), before=IMAGES)) is None
+
+
+def test_no_part_is_named_if_one_side_is_not_identified() -> None:
+    relu = np.maximum(IMAGES, 0)
+    found = chain(glue(relu[:, :, ::-1], relu, before=IMAGES))
+    assert found is not None
+    assert found.what == "what is between layers"
+    assert (found.value_a, found.value_b) == ("not identified", "ReLU (activation)")
 
 
 RELU: dict[str, Any] = {"function": "ReLU"}
@@ -668,3 +677,9 @@ def test_single_precision_raises_no_bound_before_it() -> None:
     assert tight == {"input|first", "output|first", "statistics|first"}
     output_alone = {key: value for key, value in recorded.items() if key.startswith("output")}
     assert found.bounded(every, output_alone) == every
+
+
+def test_a_tensor_that_diverges_twice_keeps_its_first_place() -> None:
+    first, last = (Difference("output", name, "", 1.0, 1e-11) for name in ("first", "last"))
+    again = Difference("output", "first", "", 0.5, 1e-11)
+    assert first_of_each([first, last, again]) == (first, last)

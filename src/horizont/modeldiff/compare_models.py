@@ -13,7 +13,13 @@ import numpy as np
 
 from horizont.errors import UserError
 from horizont.modeldiff.comparison import Comparison
-from horizont.modeldiff.distances import FACTOR_BOUND, Difference, gradient_factor, mute_reason
+from horizont.modeldiff.distances import (
+    FACTOR_BOUND,
+    Difference,
+    first_of_each,
+    gradient_factor,
+    mute_reason,
+)
 from horizont.modeldiff.distributed import check_processes
 from horizont.modeldiff.evaluations import in_float32, not_finite
 from horizont.modeldiff.graphs import with_graphs
@@ -272,8 +278,7 @@ def _explained(
     # Inputs may differ in zeros around them, for example, where every output is the same.
     differs = exceeding or any(each.quantity != "input" for each in found.unexplained)
     fed = found.unexplained if differs else ()
-    by_key = {each.key: each for each in [*exceeding, *fed][::-1]}
-    unexplained = tuple(by_key.values())[::-1]
+    unexplained = first_of_each([*exceeding, *fed])
     without_effect = [each for each in found.without_effect if each.value_a != UNKNOWN]
     layers = {each.layer for each in unexplained}
     hidden = [each for each in without_effect if layers & {*each.layers}]
@@ -303,7 +308,7 @@ def _why_incomparable(comparison: Comparison) -> str:
     both = comparison.plain_a, comparison.evaluation_b
     shapes = [each["result"].shape for each in both]
     if shapes[0] != shapes[1]:
-        text = " and ".join("x".join(map(str, shape)) for shape in shapes)
+        text = " and ".join("x".join(map(str, shape)) or "a single number" for shape in shapes)
         return f"the results have different shapes, {text}"
     name = not_finite(comparison.pairs, *both)
     return name and f"on both sides, the {name} has values that are not finite"

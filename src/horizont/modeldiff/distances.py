@@ -290,6 +290,14 @@ def differences(
     return found
 
 
+def first_of_each(found: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Return the first difference of each tensor, in the order of these."""
+    by_key: dict[str, Difference] = {}
+    for each in found:
+        by_key.setdefault(each.key, each)
+    return tuple(by_key.values())
+
+
 def mute_reason(found: Sequence[Difference]) -> str:
     """Return why nothing can be said, if rounding or random numbers move a tensor too far."""
     mute = [each for each in found if each.is_mute]

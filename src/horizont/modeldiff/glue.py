@@ -28,6 +28,9 @@ PARTS = {
 }
 
 
+#: What differs if a side computes what no rule identifies: none of its parts is known to differ.
+BETWEEN = "what is between layers"
+
 #: Parts of others, which say nothing if one side has no such other one.
 _OF_PARTS = {
     **dict.fromkeys(("size", "stride", "padding", "counted"), "pool"),

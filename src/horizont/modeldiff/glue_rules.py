@@ -19,7 +19,7 @@ from horizont.modeldiff.functions import (
     function_of,
     repaired,
 )
-from horizont.modeldiff.glue import PARTS, Glue, differing_parts, glue_candidate, is_close
+from horizont.modeldiff.glue import BETWEEN, PARTS, Glue, differing_parts, glue_candidate, is_close
 from horizont.modeldiff.identification import (
     IDENTITY_BOUND,
     ArrayNamespace,
@@ -264,7 +264,7 @@ def result_candidate(glue: Glue) -> Candidate | None:
         if theirs is not None:
             own = identify(output, glue.a, IDENTITY_BOUND, every)
             repair = Repair("", "result", {"from": name, **theirs})
-            mine = own["function"] if own else "another"
+            mine = own["function"] if own else UNKNOWN
             return Candidate("function of the result", mine, theirs["function"], (), (repair,))
     return None
 
@@ -281,6 +281,8 @@ def _differing(
         [_AXIS.get(each, each) for each in both_shown((own or {}).get(key), theirs.get(key))]
         for key in names
     ]
-    value_a = ", ".join(one for one, _ in both) if own else UNKNOWN
-    value_b = ", ".join(other for _, other in both)
+    value_a, value_b = (", ".join(values) for values in zip(*both, strict=True))
+    if own is None:
+        named = [f"{other} ({name})" for name, (_, other) in zip(names.values(), both, strict=True)]
+        return glue_candidate(glue, BETWEEN, UNKNOWN, ", ".join(named), change)
     return glue_candidate(glue, " and ".join(names.values()), value_a, value_b, change)

@@ -25,7 +25,7 @@ OF_BATCH = "of the batch"
 PARTS = "parts"
 
 #: A function that is none of the catalogue.
-UNKNOWN = "another"
+UNKNOWN = "not identified"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from math import log10, nan
+from math import isinf, log10, nan
 from typing import Any
 
 import pandas as pd
@@ -335,7 +335,8 @@ def named_tensor(difference: Difference) -> str:
 
 def _effect(cause: Cause) -> str:
     first = cause.explained[0]
-    change = f"{first.distance:.2g} without, {cause.repaired.distance:.2g} with it"
+    before = "another shape" if isinf(first.distance) else f"{first.distance:.2g}"
+    change = f"{before} without, {cause.repaired.distance:.2g} with it"
     return f"{named_tensor(first)}: {change}"
 
 
