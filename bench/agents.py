@@ -2,13 +2,15 @@
 
 Goals: a run on agents that are up starts at most 0.5 s later; an agent uses at most 0.5 % of a
 core, and throughput is at least 0.99 of that without; clocks within 20 microseconds; a dead worker
-or agent is detected within 1 s.
+or agent is detected within 1 s, a dead launcher within 4 s, and nothing is left 5 s later.
 """
 
 from __future__ import annotations
 
 import signal
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -48,6 +50,12 @@ def run() -> None:
         for process_name in ("worker", "agent"):
             bench.time_loss(process_name)
         close_sessions()
+        bench.time_loss_of_launcher()
+
+
+def train_below(folder: Path) -> None:
+    """Execute a long run on agents, for a process of its own."""
+    _Bench(folder).train(AGENTS, timed=200_000)
 
 
 class _Bench:
@@ -131,6 +139,23 @@ class _Bench:
             f"(goal 1 s): {record.result.reason}"
         )
         assert not _processes("horizont.training")
+
+    def time_loss_of_launcher(self) -> None:
+        """Kill a launcher while its run trains, and measure when its processes have ended."""
+        program = f"from bench.agents import *; train_below(Path({str(self._folder)!r}))"
+        with subprocess.Popen([sys.executable, "-c", program]) as launcher:
+            while not _processes("horizont.training"):
+                time.sleep(0.05)
+            time.sleep(8)
+            found = psutil.Process(launcher.pid).children(recursive=True)
+            launcher.kill()
+            start_s = time.monotonic()
+            _, alive = psutil.wait_procs(found, timeout=30)
+            ended_s = time.monotonic() - start_s
+        print(
+            f"  of a killed launcher's {len(found)} processes {len(alive)} are left "
+            f"after {ended_s:.2f} s (goal 0, after 4 + 5 s)"
+        )
 
 
 def _processes(module: str) -> list[psutil.Process]:
