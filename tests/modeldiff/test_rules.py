@@ -235,6 +235,8 @@ def test_no_part_is_named_if_one_side_is_not_identified() -> None:
     assert found is not None
     assert found.what == "what is between layers"
     assert (found.value_a, found.value_b) == ("not identified", "ReLU (activation)")
+    other = chain(glue(IMAGES**3, relu, before=IMAGES))
+    assert str(other) == "activation: not identified against ReLU in layer"
 
 
 RELU: dict[str, Any] = {"function": "ReLU"}

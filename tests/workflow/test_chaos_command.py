@@ -35,7 +35,8 @@ def test_a_seed_decides_the_cases() -> None:
 
 def test_all_faults_launchers_and_kinds_of_targets_are_drawn() -> None:
     listed = drawn(1, range(400))
-    assert {case.fault for case in listed} == set(FAULTS)
+    of_slurm = {name for name, fault in FAULTS.items() if fault.drains_node}
+    assert {case.fault for case in listed} == set(FAULTS) - of_slurm
     assert {case.launcher for case in listed} == set(CHAOS_LAUNCHERS)
     kinds = {case.target_kind for case in listed}
     assert kinds == {"process", "sampler", "agent", "launcher"}
@@ -117,7 +118,10 @@ def test_an_update_that_no_fault_explains_is_a_defect() -> None:
         assert check_record(Outcome(case, True, 0, record)) == list(examples)
 
 
-@pytest.mark.parametrize("arguments", [["--launcher", "slurm"], ["--cases", "0"], ["--case", "x"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--launcher", "slurn"], ["--launcher", "slurm"], ["--cases", "0"], ["--case", "x"]],
+)
 def test_a_wrong_option_is_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

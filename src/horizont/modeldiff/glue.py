@@ -39,6 +39,9 @@ _OF_PARTS = {
 }
 
 
+#: With fewer, functions of other elements may look like one of each.
+_LEAST_ELEMENTS = 100
+
 #: The axis of features or channels, of an array with so many axes.
 FEATURE_AXIS = {2: 1, 3: 2, 4: 1}
 
@@ -88,6 +91,21 @@ def differing_parts(own: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
         if own.get(key) != theirs.get(key)
         and ((whole := _OF_PARTS.get(key, key)) == key or (whole in own and whole in theirs))
     ]
+
+
+def may_be_elementwise(x: Array, y: Array) -> bool:
+    """Whether one array may be a function of each element of another one.
+
+    Sorted by x, such a y rises and falls a few times; of what depends on other elements, too, it
+    rises and falls from each element to the next. Nothing is known of images of other sizes, as
+    after another padding.
+    """
+    if x.shape != y.shape:
+        return x.ndim == y.ndim
+    if x.size < _LEAST_ELEMENTS:
+        return False
+    changes = np.abs(np.diff(y.ravel()[np.argsort(x, axis=None)]))
+    return bool(changes.sum() <= 2 * (y.max() - y.min()))
 
 
 def all_steps(own: Array, theirs: Array) -> Array:

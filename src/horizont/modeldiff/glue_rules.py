@@ -19,7 +19,15 @@ from horizont.modeldiff.functions import (
     function_of,
     repaired,
 )
-from horizont.modeldiff.glue import BETWEEN, PARTS, Glue, differing_parts, glue_candidate, is_close
+from horizont.modeldiff.glue import (
+    BETWEEN,
+    PARTS,
+    Glue,
+    differing_parts,
+    glue_candidate,
+    is_close,
+    may_be_elementwise,
+)
 from horizont.modeldiff.identification import (
     IDENTITY_BOUND,
     ArrayNamespace,
@@ -71,6 +79,8 @@ def chain(glue: Glue) -> Candidate | None:
             return glue_candidate(glue, "summand", summand, "none", {"from": name, **theirs})
         if own is None and theirs == {"function": "none"} and (scaled := scaled_input(glue)):
             return scaled
+        if own is None and [*theirs] == ["function"] and may_be_elementwise(on_a[name], glue.a):
+            own = {**theirs, "function": UNKNOWN}
         parts = differing_parts(own or {}, theirs)
         both = {key: PARTS[key] for key in parts}, own, theirs
         found = _differing(glue, *both, {"from": name, **theirs})

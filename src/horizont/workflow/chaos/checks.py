@@ -32,23 +32,23 @@ class Outcome:
     ----------
     happened
         Whether the fault found its target alive.
-    injected_s
-        When, on the monotonic clock.
     status
         Exit status of the launcher, or minus the signal that ended it; None if it hung.
     ports
         The ports of the run at the moment of the fault.
     defects
         What should not be; empty if the run ended as it should.
+    injected_s
+        When the fault was injected, on the monotonic clock.
     """
 
     case: Case
     happened: bool = False
-    injected_s: float = 0.0
     status: int | None = None
     record: Record | None = None
     ports: set[int] = field(default_factory=set)
     defects: list[str] = field(default_factory=list)
+    injected_s: float = 0.0
 
     @property
     def result(self) -> str:
