@@ -29,6 +29,7 @@ from horizont.errors import UserError
 from horizont.launchers.agent import cluster, facts
 from horizont.launchers.agent.clock import ClockOffset, drift_s, measure_offset
 from horizont.launchers.agent.session import close_sessions
+from horizont.monitoring import background
 from horizont.workflow.watch import read_status
 
 TWO_HOSTS = {"command": LOCAL_COMMAND, "hosts": ["node0", "node1"], "lease_s": LEASE_S}
@@ -281,6 +282,7 @@ def test_a_drift_disturbs_the_run(
     tmp_path: Path, small_cifar: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "MAX_DRIFT_S", -1.0)
+    monkeypatch.setattr(background, "DISTURBED_FRACTION", 2.0)  # other tests run beside this one
     record = run_on_agents(tmp_path, small_cifar)
     assert record.ok, record.result.reason
     assert record.result.disturbed
