@@ -119,10 +119,10 @@ def _all_cpus() -> tuple[str, ...]:
 
 def _last_node_address() -> str:
     """Return the address of the last node of the job: a batch script runs on the first."""
-    names = _scontrol("show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", "")).split()
+    names = scontrol("show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", "")).split()
     if not names:
         return "localhost"
-    address = re.search(r"NodeAddr=(\S+)", _scontrol("show", "node", names[-1]))
+    address = re.search(r"NodeAddr=(\S+)", scontrol("show", "node", names[-1]))
     return address[1] if address else names[-1]
 
 
@@ -131,10 +131,10 @@ def _job_id() -> str:
 
 
 def _describe_job() -> str:
-    return _scontrol("show", "job", _job_id())
+    return scontrol("show", "job", _job_id())
 
 
-def _scontrol(*words: str) -> str:
-    """Return what scontrol prints; nothing if it fails, which srun will report."""
+def scontrol(*words: str, check: bool = False) -> str:
+    """Return what scontrol prints; if it fails, nothing, as srun will report it, unless checked."""
     command = ["scontrol", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=check).stdout

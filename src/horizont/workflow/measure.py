@@ -194,12 +194,11 @@ def describe_holder() -> str:
     """Return the process that has the lock, in brackets; empty if it is not known."""
     number = LOCK_FILE.stat().st_ino
     for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-        _, kind, _, _, pid, file, *_ = line.replace("-> ", "").split()
+        _, kind, _, _, pid, file, *_ = line.split()  # a process that waits has an arrow as its kind
         if kind == "FLOCK" and file.endswith(f":{number}"):
             with contextlib.suppress(psutil.Error):
                 process = psutil.Process(int(pid))
-                program, *arguments = (Path(word).name for word in process.cmdline()[1:])
-                command = shorten(" ".join((program, *arguments)))
+                command = shorten(" ".join(Path(word).name for word in process.cmdline()[1:]))
                 return f" (process {pid} in {process.cwd()}: {command})"
     return ""
 
