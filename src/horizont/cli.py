@@ -517,12 +517,13 @@ def _print_pages(pages: Sequence[Path]) -> None:
 
 def _use_profile(paths: Paths, name: str, launcher: str = "") -> None:
     """Write a profile to params.yaml; settings that the user has edited are copied first."""
-    from horizont.workflow.profiles import apply_profile, check_profile, save_edited_settings
+    from horizont.workflow.profiles import apply_profile, save_edited_settings
 
-    check_profile(paths, name, launcher)
-    if copy := save_edited_settings(paths):
-        print(f"params.yaml had settings of your own, which are in {copy.name} now")
-    apply_profile(paths, name, launcher)
+    def copy_edited_settings() -> None:
+        if copy := save_edited_settings(paths):
+            print(f"params.yaml had settings of your own, which are in {copy.name} now")
+
+    apply_profile(paths, name, launcher, before_writing=copy_edited_settings)
 
 
 def _pairs(option: str, form: str, values: Sequence[str] | None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import StringIO
 from itertools import count, takewhile
 from pathlib import Path
@@ -42,25 +42,24 @@ def profile_descriptions(paths: Paths) -> dict[str, str]:
     return descriptions
 
 
-def apply_profile(paths: Paths, name: str, launcher: str = "") -> Study:
+def apply_profile(
+    paths: Paths, name: str, launcher: str = "", *, before_writing: Callable[[], None] | None = None
+) -> Study:
     """Write the settings of a profile into ``params.yaml``.
 
     A profile names its experiments; each changes the one of that name in the quick profile, if
     there is one. Experiments that it does not name are not in it. If its settings are wrong,
-    ``params.yaml`` is not changed.
+    ``params.yaml`` is not changed, and `before_writing` is not called.
 
     With a `launcher` the distributed experiments are those of its machines: without the settings
     that it does not support, and unchanged where they are about such a setting.
     """
-    text, study = check_profile(paths, name, launcher)
+    text = _settings_of(paths, name, launcher)
+    study = parse_config(Study, safe_load(text), f"profiles/{name}.yaml")
+    if before_writing is not None:
+        before_writing()
     write_atomically(paths.params, lambda file: file.write_text(text, encoding="utf-8"))
     return study
-
-
-def check_profile(paths: Paths, name: str, launcher: str = "") -> tuple[str, Study]:
-    """Return what `apply_profile` writes, and its study; refuse wrong settings."""
-    text = _settings_of(paths, name, launcher)
-    return text, parse_config(Study, safe_load(text), f"profiles/{name}.yaml")
 
 
 def save_edited_settings(paths: Paths) -> Path | None:
