@@ -11,7 +11,9 @@ import pytest
 from horizont.modeldiff.sides import recorders
 
 PACKAGE = Path(__file__).parents[2] / "src" / "horizont" / "modeldiff"
-FOREIGN = [PACKAGE / f"{name}.py" for name in ("runner", "functions", "code_lines", "dump")]
+FOREIGN = [
+    PACKAGE / f"{name}.py" for name in ("runner", "functions", "attended", "code_lines", "dump")
+]
 OWN = {
     "torch": {"torch"},
     "keras": {"keras", "tensorflow"},
@@ -33,9 +35,16 @@ def imported(path: Path) -> set[str]:
     return found - sys.stdlib_module_names
 
 
+def imported_beside(path: Path) -> set[str]:
+    """Return the modules beside a file that it imports."""
+    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return {str(node.module) for node in tree if isinstance(node, ast.ImportFrom) and node.level}
+
+
 @pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.name)
 def test_the_program_of_a_side_needs_numpy_alone(path: Path) -> None:
-    assert imported(path) <= {"numpy"}
+    assert imported(path) <= {"numpy", "."}
+    assert imported_beside(path) <= {each.stem for each in FOREIGN}
 
 
 @pytest.mark.parametrize("prefix", OWN)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from horizont.errors import UserError
+from horizont.modeldiff.attended import attended, rotated
 from horizont.modeldiff.attention import identify_attention
 from horizont.modeldiff.distances import (
     Difference,
@@ -20,7 +21,7 @@ from horizont.modeldiff.distances import (
     training_values,
     unpadded,
 )
-from horizont.modeldiff.functions import FUNCTIONS, RESULTS, STEPS, attended, repaired
+from horizont.modeldiff.functions import FUNCTIONS, RESULTS, STEPS, repaired
 from horizont.modeldiff.glue import Glue
 from horizont.modeldiff.glue_rules import (
     attention,
@@ -140,6 +141,9 @@ def test_functions_of_two_tensors_are_found(change: dict[str, Any]) -> None:
     assert identify_pair(IMAGES, other, np.sin(result), 1e-12) is None
 
 
+GROUPS = [{"groups": 2, "group": group} for group in ("adjacent", "interleaved")]
+
+
 @pytest.mark.parametrize("mask", ["none", "causal"])
 @pytest.mark.parametrize(("heads", "scale"), [(1, 1.0), (3, 0.5), (4, 12**-0.5), (12, 1.0)])
 @pytest.mark.parametrize("is_fused", [False, True])
@@ -156,6 +160,41 @@ def test_attention_is_found(heads: int, scale: float, mask: str, is_fused: bool)
     one_head = parts["all"][..., 24:] if is_fused else parts["v"]
     if mask == "causal":  # the first step sees itself only
         assert np.allclose(result[:, 0], one_head[:, 0])
+
+
+FREQUENCIES = 10000.0 ** (-np.arange(0, 6, 2) / 6)
+
+
+@pytest.mark.parametrize("mask", ["none", "causal"])
+@pytest.mark.parametrize("groups", [{}, *GROUPS], ids=["", "adjacent", "interleaved"])
+@pytest.mark.parametrize("rotation", ["", "halves", "adjacent"])
+@pytest.mark.parametrize("rounded_to", ["float64", "float32"])
+def test_groups_of_heads_and_rotary_embeddings_are_found(
+    mask: str, groups: dict[str, Any], rotation: str, rounded_to: str
+) -> None:
+    sizes = {"v": 12 if groups else 24, "k": 12 if groups else 24, "q": 24}
+    parts = {name: RANDOM.normal(size=(2, 5, size)) for name, size in sizes.items()}
+    named = {"queries": ["q", 0, 1], "keys": ["k", 0, 1], "values": ["v", 0, 1]}
+    settings: dict[str, Any] = {**named, "heads": 4, **groups, "scale": 6**-0.5, "mask": mask}
+    frequencies = FREQUENCIES.astype(rounded_to).astype(float)
+    if rotation:
+        settings |= {"rotation": rotation, "base": 1e4, "frequencies": frequencies.tolist()}
+    found = identify_attention(parts, attended(ArrayNamespace, settings, parts), 1e-12)
+    assert found is not None
+    assert np.allclose(found.pop("frequencies", []), settings.pop("frequencies", []), 1e-12, 0)
+    assert found == settings
+
+
+def test_rotated_pairs_keep_their_length_and_depend_on_distance_alone() -> None:
+    one, other = (RANDOM.normal(size=(1, 1, 1, 6)).repeat(5, axis=2) for _ in range(2))
+    for rotation in ("halves", "adjacent"):
+        x, y = (
+            rotated(ArrayNamespace, each, rotation, FREQUENCIES.tolist()) for each in (one, other)
+        )
+        products = (x @ y.swapaxes(2, 3))[0, 0]
+        for distance in range(-4, 5):
+            assert np.ptp(products.diagonal(distance)) < 1e-12
+        assert np.ptp(products) > 0.1
 
 
 def test_attention_that_differs_is_named() -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import permutations, product
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from horizont.modeldiff.functions import HIDDEN, attended
+from horizont.modeldiff.attended import attended, by_heads
 from horizont.modeldiff.identification import ArrayNamespace, Part, largest, output_parts
 from horizont.modeldiff.recording import Array
+from horizont.modeldiff.rotations import LastStep, rotations
 
 #: More heads are not tried.
 _MOST_HEADS = 64
@@ -45,89 +46,113 @@ def identify_attention(
     """
     if target.ndim != 3:
         return None
-    sources = dict(_sources(outputs, target))
-    within = [source for source, part in sources.items() if _can_be_values(part, target)]
     limit = bound * largest(target)
+    choices = list(_choices(dict(_sources(outputs, target)), target))
 
     def is_found(attention: dict[str, Any]) -> bool:
         counts = (1, len(target))
         return all(_distance(attention, outputs, target, count) <= limit for count in counts)
 
-    choices = [
-        (queries, keys, values)
-        for values, (queries, keys) in product(within, permutations(sources, 2))
-        if values not in (queries, keys)
-        and sources[queries].shape == target.shape
-        and sources[keys].shape[:2] == sources[values].shape[:2]
-        and sources[keys].shape[2] == target.shape[2]
-    ]
-    for settings in (_usual_settings, _fitted_settings):
-        for chosen in choices:
-            named = dict(zip(("queries", "keys", "values"), map(list, chosen), strict=True))
-            q, k, v = (sources[each][:1] for each in chosen)
-            for found in settings(q, k, v, target[:1]):
-                if is_found({**named, **found}):
-                    return {**named, **found}
+    for search in (_usual_scales, _fitted_scale, rotations):
+        for named, heads, last in choices:
+            for found in search(last):
+                for mask in ("none", "causal") if last.is_square else ("none",):
+                    whole = {**named, **heads, **found, "mask": mask}
+                    if is_found(whole):
+                        return whole
     return None
+
+
+def _choices(
+    sources: dict[Part, Array], target: Array
+) -> Iterator[tuple[dict[str, list[Any]], dict[str, Any], LastStep]]:
+    """List what queries, keys and values may be, with possible heads, and what they compute."""
+    for values in sources:
+        possible = _possible_heads(sources[values], target)
+        for queries, keys in permutations(sources, 2) if possible else ():
+            chosen = (queries, keys, values)
+            parts = [sources[each] for each in chosen]
+            if values in (queries, keys) or parts[0].shape != target.shape:
+                continue
+            if parts[1].shape != parts[2].shape:
+                continue
+            named = dict(zip(("queries", "keys", "values"), map(list, chosen), strict=True))
+            for heads in possible:
+                yield named, heads, LastStep.of(parts, target, heads)
 
 
 def _sources(outputs: Mapping[str, Array], target: Array) -> Iterator[tuple[Part, Array]]:
     """List the parts of outputs that may be queries, keys or values, the last output first."""
+    features = target.shape[2]
     possible = {
         name: output
         for name, output in outputs.items()
         if output.ndim == 3 and len(output) == len(target)
     }
-    return output_parts(possible, target.shape[2], _PARTS)
+    yield from output_parts(possible, features, _PARTS)
+    for name, output in possible.items():
+        if output.shape[2] < features and features % output.shape[2] == 0:
+            yield (name, 0, 1), output
 
 
-def _can_be_values(part: Array, target: Array) -> bool:
-    """Whether each element of an array lies between those of all steps, as a mean of them does."""
+def _heads(features: int, size: int) -> Iterator[dict[str, Any]]:
+    """List numbers of heads; with fewer features of keys and values, groups of them share these."""
+    shared = features // size
+    for heads in range(1, min(features, _MOST_HEADS) + 1):
+        if features % heads or heads % shared:
+            continue
+        if shared == 1:
+            yield {"heads": heads}
+            continue
+        groups = heads // shared
+        for group in ("adjacent", "interleaved") if groups > 1 else ("adjacent",):
+            yield {"heads": heads, "groups": groups, "group": group}
+
+
+def _possible_heads(part: Array, target: Array) -> list[dict[str, Any]]:
+    """List the heads for which each step of an array may be a mean of all steps of values."""
+    found = []
     margin = _MARGIN * largest(target)
-    low, high = part.min(1, keepdims=True) - margin, part.max(1, keepdims=True) + margin
-    return bool(np.all((target >= low) & (target <= high)))
+    for heads in _heads(target.shape[2], part.shape[2]):
+        values = by_heads(ArrayNamespace, part, heads)
+        means = by_heads(ArrayNamespace, target, {"heads": heads["heads"]})
+        low, high = values.min(2, keepdims=True) - margin, values.max(2, keepdims=True) + margin
+        if not np.all((means >= low) & (means <= high)):
+            continue
+        steps, features = values.shape[2:]
+        if features <= steps:
+            found.append(heads)
+            continue
+        # Few arrays are sums of the steps of values if these have more features than steps.
+        basis = np.linalg.qr(values[0].swapaxes(1, 2))[0]
+        if np.max(np.abs(means[0] - means[0] @ basis @ basis.swapaxes(1, 2))) <= margin:
+            return [heads]
+    return found
 
 
-def _heads_and_masks(queries: Array, keys: Array) -> Iterator[tuple[int, str]]:
-    """List numbers of heads and masks."""
-    features = queries.shape[2]
-    masks = ("none", "causal") if queries.shape[1] == keys.shape[1] else ("none",)
-    heads = (n for n in range(1, min(features, _MOST_HEADS) + 1) if features % n == 0)
-    return product(heads, masks)
+def _usual_scales(last: LastStep) -> Iterator[dict[str, Any]]:
+    """List the usual scales that are right for the last step."""
+    size = last.queries.shape[2]
+    features = size * len(last.queries)
+    for scale in dict.fromkeys((size**-0.5, 1.0, features**-0.5, 1.0 / size)):
+        if last.is_near(scale):
+            yield {"scale": scale}
 
 
-def _usual_settings(
-    queries: Array, keys: Array, values: Array, target: Array
-) -> Iterator[dict[str, Any]]:
-    """List numbers of heads, masks and the usual scales."""
-    del values, target
-    for heads, mask in _heads_and_masks(queries, keys):
-        size = queries.shape[2] // heads
-        for scale in dict.fromkeys((size**-0.5, 1.0, queries.shape[2] ** -0.5, 1.0 / size)):
-            yield {"heads": heads, "scale": scale, "mask": mask}
-
-
-def _fitted_settings(
-    queries: Array, keys: Array, values: Array, target: Array
-) -> Iterator[dict[str, Any]]:
-    """List numbers of heads, masks and the scale that fits best, by Gauss and Newton."""
-    for heads, mask in _heads_and_masks(queries, keys):
-        q, k, v, goal = (
-            each.reshape(*each.shape[:2], heads, -1).swapaxes(1, 2)
-            for each in (queries, keys, values, target)
-        )
-        products = q @ k.swapaxes(2, 3)
-        steps = products.shape[-1]
-        hidden = np.triu(np.full((steps, steps), HIDDEN), 1) if mask == "causal" else 0.0
-        scale = q.shape[3] ** -0.5
-        for _ in range(_MOST_ITERATIONS):
-            weights = ArrayNamespace.softmax(products * scale + hidden)
-            slope = weights * (products - (weights * products).sum(-1, keepdims=True)) @ v
-            step = float(np.vdot(slope, goal - weights @ v) / max(np.vdot(slope, slope), 1e-300))
-            scale += step
-            if not abs(scale) < _LARGEST_SCALE or abs(step) <= _CONVERGED * abs(scale):
-                break
-        yield {"heads": heads, "scale": float(f"{scale:.{_DIGITS}g}"), "mask": mask}
+def _fitted_scale(last: LastStep) -> Iterator[dict[str, Any]]:
+    """List the scale that fits the last step best, by Gauss and Newton, if it is right."""
+    products = last.products()
+    scale = last.queries.shape[2] ** -0.5
+    for _ in range(_MOST_ITERATIONS):
+        weights = ArrayNamespace.softmax(products * scale)
+        slope = weights * (products - (weights * products).sum(-1, keepdims=True)) @ last.values
+        rest = last.goal - weights @ last.values
+        step = float(np.vdot(slope, rest) / max(np.vdot(slope, slope), 1e-300))
+        scale += step
+        if not abs(scale) < _LARGEST_SCALE or abs(step) <= _CONVERGED * abs(scale):
+            break
+    if last.is_near(scale):
+        yield {"scale": float(f"{scale:.{_DIGITS}g}")}
 
 
 def _distance(

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from .attended import attended, part_of
+
 Function = Callable[[Any, Any], Any]
 
 
@@ -150,7 +152,7 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
     if attention := change.get("attention"):
         value = attended(m, attention, live)
     if product := change.get("product"):
-        argument, factor = (_part(m, live, product[key]) for key in ("argument", "factor"))
+        argument, factor = (part_of(m, live, product[key]) for key in ("argument", "factor"))
         value = function_of(product["function"])(m, argument) * factor
     if other := change.get("plus"):
         value = value + change["factor"] * live[other]
@@ -220,43 +222,6 @@ def _side_by_side(m: Any, parts: list[Any], axis: int) -> Any:
         m.linear(part, places[start : start + width], axis)
         for part, start, width in zip(parts, starts, widths, strict=False)
     )
-
-
-def _part(m: Any, live: dict[str, Any], source: list[Any]) -> Any:
-    """Return a part of an output by its name, the number of the part, and of how many."""
-    name, number, count = source
-    size = live[name].shape[-1] // count
-    places = list(range(number * size, (number + 1) * size))
-    return live[name] if count == 1 else m.take(live[name], places, len(live[name].shape) - 1)
-
-
-def attended(m: Any, attention: dict[str, Any], live: dict[str, Any]) -> Any:
-    """Return the values that attention selects, with the heads side by side on the last axis.
-
-    Parameters
-    ----------
-    attention
-        ``queries``, ``keys`` and ``values``: name of an output, (examples, steps, features), number
-        of a part of its last axis, and of how many equal parts; ``heads``; ``scale``, by which the
-        products of queries and keys are multiplied; ``mask``, ``causal`` or ``none``.
-    """
-
-    def heads_of(name: str) -> Any:
-        part = _part(m, live, attention[name])
-        shape = (*part.shape[:2], attention["heads"], part.shape[2] // attention["heads"])
-        return m.swapaxes(m.reshape(part, shape), 1, 2)
-
-    queries, keys, values = map(heads_of, ("queries", "keys", "values"))
-    scores = m.matmul(queries, m.swapaxes(keys, 2, 3)) * attention["scale"]
-    steps = queries.shape[2]
-    if attention["mask"] == "causal":
-        scores = scores + m.like(np.triu(np.full((1, 1, steps, steps), HIDDEN), 1), scores)
-    found = m.swapaxes(m.matmul(m.softmax(scores), values), 1, 2)
-    return m.reshape(found, (*found.shape[:2], found.shape[2] * found.shape[3]))
-
-
-#: What is added to a score that is masked.
-HIDDEN = -1e30
 
 
 @dataclass(frozen=True)

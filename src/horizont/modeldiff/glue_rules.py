@@ -218,7 +218,10 @@ def attention(glue: Glue) -> Candidate | None:
     if theirs is None:
         return None
     own = identify_attention(glue.outputs, glue.a, IDENTITY_BOUND)
-    names = {k: name for k, name in _ATTENTION.items() if own is None or own[k] != theirs[k]}
+    mine = own or {}
+    names = {k: name for k, name in _ATTENTION.items() if mine.get(k) != theirs.get(k)}
+    if not names:
+        names = {"frequencies": "frequencies of the rotary embedding"}
     found = _differing(glue, names, own, theirs, {"attention": theirs})
     scale = own["scale"] if own and [*names] == ["scale"] else None
     return replace(found, of_framework=is_rounding(scale, theirs["scale"]))
@@ -232,6 +235,10 @@ _ATTENTION = {
     "queries": "queries of attention",
     "keys": "keys of attention",
     "values": "values of attention",
+    "groups": "groups of heads with the same keys and values",
+    "group": "heads of a group",
+    "rotation": "pairs of features in the rotary embedding",
+    "base": "base of the rotary embedding",
 }
 
 GLUE: tuple[GlueRule, ...] = (

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-#: The package whose modules are the files beside a recorder.
-RECORDERS = "_recorders"
+#: The package whose modules are the files beside this one, and that of those beside a recorder.
+_OWN, RECORDERS = "_side", "_recorders"
 
 
 #: How often a part is executed at least, to warm it up and to time it.
@@ -52,11 +52,21 @@ def load_file(path: str) -> ModuleType:
 def load_recorder(path: str) -> ModuleType:
     """Import a recorder, which may import other files of its folder, and of those beside it."""
     folder, name = os.path.split(os.path.abspath(path))
-    package = ModuleType(RECORDERS)
     beside = (each.path for each in os.scandir(os.path.dirname(folder)) if each.is_dir())
-    package.__path__ = [folder, *sorted(beside)]
-    sys.modules[RECORDERS] = package
-    return importlib.import_module(f"{RECORDERS}.{os.path.splitext(name)[0]}")
+    return _load_from(RECORDERS, [folder, *sorted(beside)], os.path.splitext(name)[0])
+
+
+def load_own(name: str) -> ModuleType:
+    """Import a module beside this one."""
+    return _load_from(_OWN, [os.path.dirname(os.path.abspath(__file__))], name)
+
+
+def _load_from(package: str, folders: list[str], name: str) -> ModuleType:
+    """Import a module of some folders, which may import others of them by relative imports."""
+    if package not in sys.modules:
+        sys.modules[package] = ModuleType(package)
+    sys.modules[package].__path__ = folders
+    return importlib.import_module(f"{package}.{name}")
 
 
 def load_target(target: str) -> Callable[..., Any]:
@@ -115,9 +125,7 @@ class Runner:
     """The recorders of one model, one for each floating-point type."""
 
     def __init__(self, recorder: str, folder: str) -> None:
-        here = os.path.dirname(os.path.abspath(__file__))
-        self.functions = load_file(os.path.join(here, "functions.py"))
-        self.code_lines = load_file(os.path.join(here, "code_lines.py"))
+        self.functions, self.code_lines = load_own("functions"), load_own("code_lines")
         gc.disable()  # a framework is hundreds of thousands of objects, none of them garbage
         self.module = load_recorder(recorder)
         gc.enable()

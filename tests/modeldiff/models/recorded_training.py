@@ -270,7 +270,7 @@ def main() -> None:
     runner = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(runner)
     module = runner.load_recorder(recorder)
-    functions = runner.load_file(str(Path(runner_file).with_name("functions.py")))
+    functions = runner.load_own("functions")
     cases = {"torch": of_torch, "keras": of_keras, "mxnet": of_mxnet, "jax": of_jax}[prefix]()
     losses = {"torch": torch_losses, "keras": keras_losses, "mxnet": mxnet_losses}
     losses["jax"] = jax_losses
