@@ -200,3 +200,24 @@ def test_brackets_of_an_error_are_printed_as_they_are(capsys: pytest.CaptureFixt
     cells = pd.DataFrame({"explanation": ["RuntimeError: [/tcp.cc:5] closed"]})
     print_table(open_console(), cells)
     assert "RuntimeError: [/tcp.cc:5] closed" in capsys.readouterr().out
+
+
+def test_runs_whose_updates_were_recorded_do_not_answer_if_others_do(
+    records: list[Record],
+) -> None:
+    recorded = [
+        dataclasses.replace(
+            record,
+            run=record.run.model_copy(
+                update={"record_updates": "summary", "experiment": "staleness"}
+            ),
+        )
+        for record in records
+    ]
+    question = Question("lenet5", workers=2)
+    usual = recommend([*recorded, *records], question, CERTIFICATES)
+    assert "staleness" not in usual.basis
+    assert recommendation_sentence(usual).is_good
+    alone = recommend(recorded, question, CERTIFICATES)
+    assert "recording its updates slows it down" in " ".join(alone.caveats)
+    assert not recommendation_sentence(alone).is_good

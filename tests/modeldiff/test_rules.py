@@ -192,8 +192,8 @@ def test_rotated_pairs_keep_their_length_and_depend_on_distance_alone() -> None:
             rotated(ArrayNamespace, each, rotation, FREQUENCIES.tolist()) for each in (one, other)
         )
         products = (x @ y.swapaxes(2, 3))[0, 0]
-        for distance in range(-4, 5):
-            assert np.ptp(products.diagonal(distance)) < 1e-12
+        for steps in range(-4, 5):
+            assert np.ptp(products.diagonal(steps)) < 1e-12
         assert np.ptp(products) > 0.1
 
 

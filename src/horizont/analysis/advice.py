@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
+from horizont.analysis.drilldown import LOCAL, Drilldown, drill_down
 from horizont.analysis.faults import OUTCOMES, fault_outcomes, kills_worker
 from horizont.analysis.learning import time_to_loss
 from horizont.analysis.resources import peak_memory_mib
@@ -23,9 +24,10 @@ from horizont.analysis.runs import (
     resources_label,
     trained,
 )
-from horizont.analysis.steps import phases
+from horizont.analysis.steps import GROUP_SEPARATOR, means_by_run
 from horizont.analysis.throughput import throughput_by_system
-from horizont.analysis.verdicts import comparison_key, pairwise_verdicts
+from horizont.analysis.verdicts import comparison_key, pairs, pairwise_verdicts
+from horizont.config.system import GradientExchange
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.statistics.intervals import median_interval
@@ -89,6 +91,8 @@ class Recommendation:
         The limits of the answer, in sentences.
     comparison
         What ``versus_best`` shows.
+    is_comparable
+        Whether the values of all systems may be compared.
     """
 
     ranking: pd.DataFrame
@@ -96,6 +100,7 @@ class Recommendation:
     basis: str
     caveats: tuple[str, ...] = ()
     comparison: str = "versus the best"
+    is_comparable: bool = True
 
 
 def recommend(
@@ -104,7 +109,10 @@ def recommend(
     """Rank the systems by the objective of a question, with the certificates by workload."""
     if question.objective == "fault tolerance":
         return _rank_by_fault_tolerance(records)
-    selected, note = _select_network(trained(records), question)
+    measured = trained(records)
+    # Runs that train or are timed in another way answer only where there are no others.
+    usual = [record for record in measured if _is_usual(record)]
+    selected, note = _select_network(usual or measured, question)
     for form, value, attribute in (
         ("{:g} workers", question.workers, "workers"),
         ("{:g} threads", question.threads, "threads"),
@@ -121,6 +129,11 @@ def recommend(
         return _no_recommendation(note)
     caveats = (note,) if note else ()
     return _ranked(largest_comparable_group(selected), question.objective, certificates, caveats)
+
+
+def _is_usual(record: Record) -> bool:
+    run = record.run
+    return run.record_updates == "none" and run.gradient_exchange == GradientExchange()
 
 
 def _no_recommendation(reason: str) -> Recommendation:
@@ -185,7 +198,7 @@ def _ranked(
     table = table.assign(
         runs=[len(runs_of[system]) for system in systems],
         versus_best=_comparison_with_best(records, systems, certificate) if is_throughput else "",
-        explanation=_explanations(records, systems) if is_throughput else "",
+        explanation=_explanations(records, systems, certificate) if is_throughput else "",
     )
     unverified = {comparability(record, certificate) for record in records} - {"verified"}
     notes = [f"Part of it is {min(unverified)}."] if unverified else []
@@ -202,7 +215,10 @@ def _ranked(
     )
     if records[0].has("byte_counters"):
         basis += f", on {run.topology.launcher} hosts ({resources_label(run)})"
-    return Recommendation(table.reset_index(drop=True), unit, basis, (*caveats, *notes))
+    ranking = table.reset_index(drop=True)
+    return Recommendation(
+        ranking, unit, basis, (*caveats, *notes), is_comparable=not is_throughput or not unverified
+    )
 
 
 def _peak_memory(records: Sequence[Record]) -> pd.DataFrame:
@@ -249,15 +265,31 @@ def _comparison_with_best(
     return [texts.get(system, "not compared") for system in systems]
 
 
-def _explanations(records: list[Record], systems: list[str]) -> list[str]:
-    """Return for each system the phase with the largest difference to the best."""
-    means = phases(records).pivot(index="phase", columns="system", values="mean_s").fillna(0.0)
-    texts = [""]
-    for system in systems[1:]:
-        more_s = means[system] - means[systems[0]]
-        largest_ms = float(more_s.max()) * 1e3
-        texts.append(f"{more_s.idxmax()} takes {largest_ms:.1f} ms more" if largest_ms > 0 else "")
-    return texts
+def _explanations(
+    records: list[Record], systems: list[str], certificate: CertificateStatus
+) -> list[str]:
+    """Return for each slower system the part of its step that accounts for the difference."""
+    rows = pairwise_verdicts(records, certificate).to_dict("records")
+    slower = {frozenset((row["a"], row["b"])) for row in rows if row["outcome"].endswith(" faster")}
+    best, texts = systems[0], {}
+    run_means = means_by_run(records)
+    for pair in pairs(records):
+        names = {pair.a, pair.b}
+        if best not in names or names not in slower:
+            continue
+        (other,) = names - {best}
+        texts[other] = _largest_part(drill_down(pair, run_means))
+    return [texts.get(system, "") for system in systems]
+
+
+def _largest_part(drilldown: Drilldown) -> str:
+    """Return the phase, or all local work, with most of a difference; if none has, why not."""
+    if not drilldown.path or drilldown.step is None:
+        return drilldown.stop_reason
+    cause = drilldown.path[-1]
+    part_ms, step_ms = (abs(each.difference_s) * 1e3 for each in (cause, drilldown.step))
+    name = "local work" if cause.part == LOCAL else cause.part.replace(GROUP_SEPARATOR, " and ")
+    return f"{name} takes {part_ms:.1f} ms more, the instrumented step {step_ms:.1f} ms"
 
 
 def _rank_by_fault_tolerance(records: Sequence[Record]) -> Recommendation:

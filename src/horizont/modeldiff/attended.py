@@ -31,9 +31,9 @@ def attended(m: Any, attention: dict[str, Any], live: dict[str, Any]) -> Any:
         ``queries``, ``keys`` and ``values``: name of an output, (examples, steps, features), number
         of a part of its last axis, and of how many equal parts; ``heads`` of the queries;
         ``groups`` of heads with the same keys and values, if these are fewer, and whether the heads
-        of a ``group`` are ``adjacent`` or ``interleaved``; ``rotation`` of queries and keys, see `rotated`, if
-        there is one; ``scale``, by which the products of queries and keys are multiplied; ``mask``,
-        ``causal`` or ``none``.
+        of a ``group`` are ``adjacent`` or ``interleaved``; ``rotation`` of queries and keys with
+        its ``frequencies``, see `rotated`, if there is one; ``scale``, by which the products of
+        queries and keys are multiplied; ``mask``, ``causal`` or ``none``.
     """
     parts = [part_of(m, live, attention[name]) for name in ("queries", "keys", "values")]
     queries = by_heads(m, parts[0], {"heads": attention["heads"]})

@@ -67,8 +67,8 @@ def _choices(
     sources: dict[Part, Array], target: Array
 ) -> Iterator[tuple[dict[str, list[Any]], dict[str, Any], LastStep]]:
     """List what queries, keys and values may be, with possible heads, and what they compute."""
-    for values in sources:
-        possible = _possible_heads(sources[values], target)
+    for values, part in sources.items():
+        possible = _possible_heads(part, target)
         for queries, keys in permutations(sources, 2) if possible else ():
             chosen = (queries, keys, values)
             parts = [sources[each] for each in chosen]

@@ -24,7 +24,7 @@ from horizont.modeldiff.distributed import check_processes
 from horizont.modeldiff.evaluations import in_float32, not_finite
 from horizont.modeldiff.graphs import with_graphs
 from horizont.modeldiff.inputs import make_batch
-from horizont.modeldiff.left_out import left_out
+from horizont.modeldiff.left_out import conversions, left_out
 from horizont.modeldiff.losses import compare_losses
 from horizont.modeldiff.opening import open_both, open_in_parts, pair_sides, start_side
 from horizont.modeldiff.optimizers import compare_optimizers
@@ -299,6 +299,7 @@ def _explained(
             [f"cannot be repaired on side {report.changed}: {c}" for c in every if not c.repairs]
             + [f"also differs, in a layer with unexplained tensors: {each}" for each in hidden]
             + _notes(comparison, repairs, unexplained, agree_in_float32)
+            + conversions(a, b)
         ),
     )
 

@@ -30,6 +30,9 @@ _SAMPLE, _FEW, _FEW_CHANNELS = 4096, 64, 4
 #: Functions that map a number to one between 0 and 1, or not at all.
 GATES = ("none", "sigmoid", "hard sigmoid, slope 1/6", "hard sigmoid, slope 1/5", "tanh")
 
+#: What pooling returns of a window.
+_POOLS = ("max", "mean")
+
 #: A factor of a summand is 1, or there is no summand, within rounding.
 _FACTOR_BOUND = 1e-9
 
@@ -69,11 +72,14 @@ def chains(shape: tuple[int, ...], target: tuple[int, ...]) -> list[dict[str, An
     if len(shape) == 3 and shape[1] > 1 and target == (shape[0], shape[2]):
         found += [{"steps": reduction} for reduction in STEPS]
     if target == shape[:2]:
-        return found + [{"pool": kind, "size": 0} for kind in ("max", "mean")]
+        return found + [{"pool": kind, "size": 0} for kind in _POOLS]
     if len(target) == 2 and target[1] == np.prod(shape[1:]):
         found += [{"flatten": layout} for layout in ("first", "last")]
     if len(shape) != 4:
         return found
+    if target == (*shape[:2], 1, 1) != shape:
+        kept = {"unflatten": "first", "sizes": [-1, 1, 1]}  # all channels
+        return found + [{"pool": kind, "size": 0, **kept} for kind in _POOLS]
     if len(target) == 4 and target[:2] == shape[:2]:
         found += _pools(shape[2:], target[2:])
         larger = target[2] // shape[2]

@@ -42,6 +42,15 @@ def left_out(
     )
 
 
+def conversions(a: Side, b: Side) -> list[str]:
+    """List what a checkpoint of one side needs to be one of the other."""
+    numbers = {side.name: len(side.facts.get("plus one", ())) for side in (a, b)}
+    if len(set(numbers.values())) == 1:
+        return []
+    text = " and ".join(f"{counted(number, 'norm')} of {name}" for name, number in numbers.items())
+    return [f"{text} multiply by their weight plus one: a checkpoint has to be converted"]
+
+
 def _dropout(a: Side, b: Side) -> Iterator[LeftOut]:
     if "dropout" not in a.facts or "dropout" not in b.facts:
         return

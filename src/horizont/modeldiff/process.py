@@ -119,6 +119,10 @@ class SideProcess:
             raise UserError(
                 f"side {self.spec.label}", self.spec.text, f"a callable that exists; {message}"
             )
+        if answer["kind"] == "argument":
+            given = ",".join(f"{name}={value}" for name, value in self.spec.arguments.items())
+            option, allowed = f"--args-{self.spec.label.lower()}", f"arguments of {self.spec.text}"
+            raise UserError(option, given, f"{allowed}: {message}")
         if answer["kind"] == "missing":
             message = f"{self.spec.python} lacks what it imports: {message}"
             raise SideFailed(f"{self.name}: {message}")

@@ -67,7 +67,7 @@ class LastStep:
 
     def is_near(self, scale: float) -> bool:
         """Whether it is the goal but for rounding."""
-        return float(np.max(np.abs(self.rest(scale)))) <= _NEAR * largest(self.goal)
+        return bool(np.max(np.abs(self.rest(scale))) <= _NEAR * largest(self.goal))
 
     def rotated(self, rotation: str, frequencies: Array) -> LastStep:
         """Return it with queries and keys that are rotated."""

@@ -11,6 +11,7 @@ import argparse
 import gc
 import importlib
 import importlib.util
+import inspect
 import json
 import os
 import sys
@@ -35,6 +36,10 @@ TIMED_RATE = 1e-9
 
 class Mistake(Exception):
     """A mistake of the user, in a sentence."""
+
+
+class UnknownArgument(Exception):
+    """An argument that a callable does not have, with those that it has."""
 
 
 def load_file(path: str) -> ModuleType:
@@ -93,6 +98,23 @@ def load_target(target: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+def check_arguments(target: Callable[..., Any], arguments: dict[str, Any]) -> None:
+    """Check that a callable has the arguments that are given by name."""
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):  # of a builtin, for example
+        return
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return
+    names = [
+        each.name
+        for each in parameters
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]
+    if not {*arguments} <= {*names}:
+        raise UnknownArgument(", ".join(names) or "none")
+
+
 def loss_of_numbers(recorder: Any, result: Any, targets: Any) -> Any:
     """Return a loss of one number for each example, and its gradient.
 
@@ -145,7 +167,9 @@ class Runner:
         """Build the model in one floating-point type, and describe its layers."""
         batch = self.arrays(request["batch"])["batch"]
         if self.target[0] is None:
-            self.target = (load_target(request["target"]), request["arguments"])
+            target = load_target(request["target"])
+            check_arguments(target, request["arguments"])
+            self.target = (target, request["arguments"])
         divisible = getattr(self.module, "DIVISIBLE", ())
         options = {"divisions": request["divisions"]} if divisible else {}
         if request.get("group"):
@@ -254,6 +278,8 @@ def answer(runner: Runner, request: dict[str, Any]) -> dict[str, Any]:
         return {"ok": True, **getattr(runner, request["do"])(request)}
     except Mistake as error:
         return {"ok": False, "kind": "mistake", "message": str(error)}
+    except UnknownArgument as error:
+        return {"ok": False, "kind": "argument", "message": str(error)}
     except ImportError as error:
         traceback.print_exc()
         return {"ok": False, "kind": "missing", "message": f"{type(error).__name__}: {error}"}

@@ -10,6 +10,7 @@ from math import copysign, isnan
 import pandas as pd
 
 from horizont.analysis.answer import COLUMNS, ONE, SEVERAL, SURVIVES, Answer, Cell, Verdict
+from horizont.analysis.drilldown import LOCAL, Difference, Drilldown
 from horizont.reporting import labels
 from horizont.reporting.output import TABLE_MIME, Bundle, Message
 from horizont.reporting.registry import table
@@ -103,14 +104,25 @@ def cause_sentence(answer: Answer) -> str:
     longer = f"{setting}, a step of {slower} takes {more} longer than of {faster}"
     if drilldown.step is None or not drilldown.path:
         return f"{longer}; why is unknown: {drilldown.stop_reason}."
+    return f"{longer}; {_largest_part(drilldown, drilldown.step)}."
+
+
+def _largest_part(drilldown: Drilldown, step: Difference) -> str:
+    """Return which part of an instrumented step is longer, and by how much of it.
+
+    Timed steps are not divided into parts, and instrumented ones may differ by another time.
+    """
     # An operator that only one system has is no difference between operators.
     *_, cause = (part for part in drilldown.path if not isnan(part.a_s + part.b_s))
-    fraction = cause.difference_s / drilldown.step.difference_s
+    whole, part = (format_ms(abs(each.difference_s)) for each in (step, cause))
+    text = f"an instrumented one {whole}"
+    fraction = cause.difference_s / step.difference_s
     location = labels.cause_label(cause.level, cause.part)
+    if cause.part == LOCAL and drilldown.pair.records_a[0].run.system.is_local:
+        return f"{text}: {drilldown.stop_reason}"  # its own computation is all of the step
     if fraction > 1:
-        elsewhere = format_number(1 - fraction, ".0%")
-        return f"{longer}; all of it {location} ({fraction:.0%}, and {elsewhere} elsewhere)."
-    return f"{longer}; {fraction:.0%} of it {location}."
+        return f"{text}, and {location} alone {part}"
+    return f"{text}, of which {part} ({fraction:.0%}) {location}"
 
 
 def legend(answers: Sequence[Answer]) -> str:

@@ -138,7 +138,8 @@ def recommendation_sentence(recommendation: Recommendation) -> Verdict:
     value = f"{_format_value(best['value'])} {recommendation.unit}"
     name = labels.system_label(str(best["system"]))
     sentence = f"{name} ranks first, with {value} ({recommendation.basis})."
-    return Verdict(" ".join([sentence, *recommendation.caveats]), True)
+    is_good = recommendation.is_comparable
+    return Verdict(" ".join([sentence, *recommendation.caveats]), is_good)
 
 
 @table("recommendations")

@@ -53,12 +53,15 @@ def epsilon_name(module: nn.Module) -> str:
     return next((name for name in names if hasattr(module, name)), "")
 
 
-def _is_scaled_by_one_more(module: Any) -> bool:
-    """Whether a norm multiplies by its weight plus one, as those of Gemma do."""
-    weight = module.weight.detach()
-    with torch.no_grad(), contextlib.suppress(TypeError, ValueError, RuntimeError):
-        found = module(torch.ones_like(weight)[None])
-        return bool(torch.allclose(found[0], weight + 1, atol=1e-3))
+def _is_scaled_by_one_more(module: nn.Module) -> bool:
+    """Whether a norm multiplies by its only weight plus one, as those of Gemma do."""
+    weights = [each.detach() for each in module.parameters()]
+    if len(weights) != 1 or weights[0].ndim != 1:
+        return False
+    with torch.no_grad(), contextlib.suppress(Exception):
+        # A norm returns the same for both; the one that a model defines itself may be no norm.
+        outputs = [module(torch.full_like(weights[0], each)[None]) for each in (2.0, 3.0)]
+        return all(torch.allclose(each[0], weights[0] + 1, atol=1e-3) for each in outputs)
     return False
 
 
@@ -95,8 +98,8 @@ class Entry:
         self.tensors = self._tensors()
         #: What is added to a tensor before it is used.
         self.offset: dict[str, float] = {}
-        if self.kind == "rms norm" and _is_scaled_by_one_more(module):
-            self.offset = {"scale": 1.0}
+        if self.kind in ("rms norm", "other") and _is_scaled_by_one_more(module):
+            self.offset = dict.fromkeys(self.tensors, 1.0)
 
     def _tensors(self) -> dict[str, tuple[Any, ...]]:
         """Return the tensors of each role; several are summed."""

@@ -139,9 +139,15 @@ class Recorder:
         ]
 
     def facts(self) -> dict[str, Any]:
-        """Return what a comparison leaves out: further results, dropout, types of parameters."""
+        """Return what a comparison leaves out: further results, dropout, types of parameters.
+
+        And which norms multiply by their weight plus one.
+        """
         rates = changes.dropout_rates(self.model)
-        return {"results": self.results, "dropout": rates, "types": self.types}
+        plus_one = [entry.name for entry in self.entries if entry.offset]
+        return {
+            "results": self.results, "dropout": rates, "types": self.types, "plus one": plus_one,
+        }  # fmt: skip
 
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""
