@@ -52,7 +52,7 @@ class LastStep:
     @property
     def is_square(self) -> bool:
         """Whether there are as many queries as keys, so that keys of later steps may be hidden."""
-        return self.queries.shape[1] == self.keys.shape[1]
+        return bool(self.queries.shape[1] == self.keys.shape[1])
 
     def products(self) -> Array:
         """Return the products of the last query with all keys."""
