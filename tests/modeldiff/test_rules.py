@@ -638,7 +638,12 @@ def test_batches_are_made_from_sizes_and_files(tmp_path: Path) -> None:
     assert tokens.max() < 7
     np.save(tmp_path / "batch.npy", IMAGES)
     assert np.array_equal(make_batch(str(tmp_path / "batch.npy")), IMAGES)
-    for text in ("", "2x", "0x3", "2x3:a", str(tmp_path / "none.npy")):
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "batch.npy").read_bytes()[:90])
+    np.save(tmp_path / "empty.npy", IMAGES[:0])
+    np.save(tmp_path / "words.npy", np.array(["a", "b"]))
+    np.save(tmp_path / "objects.npy", np.array([{}, None]), allow_pickle=True)
+    files = [str(tmp_path / f"{name}.npy") for name in ("none", "cut", "empty", "words", "objects")]
+    for text in ("", "2x", "0x3", "2x3:a", "4x8:0", *files):
         with pytest.raises(UserError, match="--input"):
             make_batch(text)
 

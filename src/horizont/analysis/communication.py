@@ -33,6 +33,7 @@ from horizont.analysis.steps import (
     window_overlap,
 )
 from horizont.config.run import Run
+from horizont.config.system import qualified_name
 from horizont.records.record import Record
 
 #: Bytes of a number on the wire, by compression.
@@ -222,7 +223,8 @@ def distribution_cost(records: Sequence[Record]) -> pd.DataFrame:
     process with one worker's share of the examples. Here transfer and waiting are measured.
 
     One row per distributed system, in seconds of a worker's step: ``timed_s``;
-    ``single_process_s``, the timed step of its framework's single process, NaN if there is none;
+    ``single_process_s``, the timed step of its framework's single process in the same variant, NaN
+    if there is none;
     ``subtraction_estimate_s``, their difference; ``communication_s`` and ``waiting_s`` of the
     instrumented steps, after the backward pass, and ``measured_s``, their sum. ``exchange_s`` and
     ``overlap_s`` are the whole exchange of a timed step and its part concurrent with the backward
@@ -235,7 +237,8 @@ def distribution_cost(records: Sequence[Record]) -> pd.DataFrame:
         parsed = runs[0].run.system
         if parsed.is_local:
             continue
-        single_process_s = float(timed_s.get(f"{parsed.framework}/local", nan))
+        single = qualified_name(f"{parsed.framework}/local", parsed.variant)
+        single_process_s = float(timed_s.get(single, nan))
         measured = means.loc[system, ["communication", "waiting"]]
         clocks = pd.DataFrame([(r.result.exchange_s, r.result.overlap_s) for r in runs])
         exchange_s, overlap_s = clocks.astype(float).mean()

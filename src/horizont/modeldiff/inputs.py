@@ -26,17 +26,30 @@ def make_batch(text: str, seed: int = 0) -> Array:
     if text.endswith(".npy"):
         if not Path(text).is_file():
             raise UserError("--input", text, "the path of a file that exists")
-        batch: Array = np.load(text, allow_pickle=False)
-        return batch
+        return _read_batch(text)
     match = re.fullmatch(r"(\d+(?:x\d+)*)(?::(\d+))?", text)
     sizes = tuple(int(size) for size in match[1].split("x")) if match else ()
     if match is None or 0 in sizes:
         raise UserError("--input", text, FORM)
     generator = np.random.default_rng(seed)
     if match[2]:
-        return generator.integers(0, max(int(match[2]), 1), sizes)
+        if not int(match[2]):
+            raise UserError("--input", text, FORM)
+        return generator.integers(0, int(match[2]), sizes)
     # Not centred, so that orders of channels show, and wide, so that functions saturate.
     return generator.normal(0.5, 3.0, sizes)
+
+
+def _read_batch(path: str) -> Array:
+    """Read a batch of numbers from a file."""
+    try:
+        batch: Array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError("--input", path, "an undamaged file .npy of numbers") from error
+    if batch.dtype.kind not in "biuf" or not batch.ndim or not batch.size:
+        allowed = "a file .npy of integers or real numbers with at least one example"
+        raise UserError("--input", f"{path}, {batch.dtype} of shape {batch.shape}", allowed)
+    return batch
 
 
 def displaced(weights: Mapping[str, Array], seed: int = 1) -> dict[str, Array]:

@@ -88,6 +88,8 @@ def _lead(cell: Cell, names: Mapping[str, str]) -> str:
         return f"No system is the fastest: {both}, with a ratio of {factor}."
     if cell.verdict == "not settled":
         lead = f"{first} is ahead of {second} by a factor of {factor}"
+        if f"{cell.ratio:.2f}" == "1.00":
+            lead = f"the ratio of {first} and {second} is {factor}"
         return f"No system is clearly the fastest: {lead}."
     return (
         f"Without a valid certificate of equivalence no system is compared with another. {first} "
@@ -234,8 +236,7 @@ def _input(records: Sequence[Record], _: CertificateStatus) -> str:
 
 def _operators(records: Sequence[Record], _: CertificateStatus) -> str:
     classes = operator_classes(records)
-    classes = classes[classes["operator_class"] != OUTSIDE_OPERATORS]
-    if classes.empty:
+    if set(classes.get("operator_class", ())) <= {OUTSIDE_OPERATORS}:
         return "No profile was recorded."
     largest = classes.loc[classes.groupby("system", sort=False)["self_s"].idxmax()]
     groups: dict[str, list[str]] = {}

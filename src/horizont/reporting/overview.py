@@ -116,8 +116,11 @@ def sweep_table(records: Sequence[Record], certificate: CertificateStatus) -> Ta
 def _ranked_rows(records: Sequence[Record], certificate: CertificateStatus) -> list[dict[str, str]]:
     by_system = metrics(records, certificate)
     rates = {name: own["examples_per_s"] or 0.0 for name, own in by_system.items()}
-    fastest = max(rates.values(), default=0.0)
-    form = rate_format(fastest)
+    verified = {name for name, own in by_system.items() if own["comparable"] == "verified"}
+    # A system that may train another network is no measure for the others.
+    competing = verified or set(rates)
+    fastest = max((rates[name] for name in competing), default=0.0)
+    form = rate_format(max(rates.values(), default=0.0))
     rows = []
     for system in sorted(rates, key=rates.__getitem__, reverse=True):
         own = by_system[system]
@@ -128,7 +131,11 @@ def _ranked_rows(records: Sequence[Record], certificate: CertificateStatus) -> l
                 "system": labels.system_label(system),
                 "examples/s": format_number(own["examples_per_s"], form),
                 "interval": format_interval(own["low"], own["high"], form, own["level"]),
-                "of best": f"{rates[system] / fastest:.0%}" if rates[system] else "–",
+                "of best": (
+                    f"{rates[system] / fastest:.0%}"
+                    if rates[system] and system in competing
+                    else "–"
+                ),
                 "runs": f"{own['ok']} of {own['planned']}",
                 "comparable": "yes" if is_verified else "no",
                 "note": shorten("; ".join(filter(None, notes))),

@@ -19,7 +19,7 @@ from . import torch_ddp as ddp
 from .torch_layers import Entry, entries_of, read_weights, tied_layers, to_array, write_weights
 from .torch_parts import divided, divisions_of
 from .torch_script import script_of_layer, script_of_tensor
-from .torch_tensors import first_tensor, projected, tensors_in
+from .torch_tensors import checked, first_tensor, projected, tensors_in
 from .torch_training import Loss, Optimizer
 
 #: The class of all layers.
@@ -76,7 +76,7 @@ class Recorder:
         with ddp.default_type(self.dtype) if group else contextlib.nullcontext():
             made = build(**arguments)
         outer, *others = made if isinstance(made, tuple) else (made,)
-        model = ddp.unwrapped(outer)
+        model = checked(ddp.unwrapped(outer))
         #: The floating-point types of the model as it was built.
         self.types = sorted({str(each.dtype).partition(".")[2] for each in model.parameters()})
         given = ", ".join(f"{key}={each!r}" for key, each in arguments.items())
@@ -84,8 +84,6 @@ class Recorder:
         self.expression = f"build({given})" + ("[0]" if isinstance(made, tuple) else "")
         optimizers = [each for each in others if hasattr(each, "param_groups")]
         losses = [each for each in others if callable(each) and each not in optimizers]
-        if not isinstance(model, nn.Module):
-            raise TypeError(f"the callable returned {type(model).__name__}, not a Module")
         self.model = model.to(self.dtype)
         #: What is called in training.
         self.trained = ddp.wrapped(outer, self.model) if group else self.model

@@ -11,6 +11,18 @@ from typing import Any
 import torch
 
 
+def checked(model: Any) -> torch.nn.Module:
+    """Check that what a callable returned is a module of real numbers."""
+    if not isinstance(model, torch.nn.Module):
+        name = getattr(model, "__name__", f"an object of {type(model).__name__}")
+        name = "None" if model is None else name
+        raise TypeError(f"the callable returned {name}, and not a torch.nn.Module")
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if isinstance(tensor, torch.Tensor) and tensor.is_complex():
+            raise TypeError(f"{name} has complex numbers, which are not compared")
+    return model
+
+
 def first_tensor(value: Any) -> Any:
     """Return the first floating-point tensor in what a layer or model returned; None if none."""
     return tensor_in(value)[1]

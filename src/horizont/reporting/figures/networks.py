@@ -111,7 +111,7 @@ def _has_fits(records: Sequence[Record]) -> bool:
     title="Communication by size of the network",
     text="Two claims of 2021 are about how communication grows with the number of weights. The "
     "lines are a latency for each step and a time for each byte, fitted to the networks of one "
-    "experiment.",
+    "experiment on one type of machine. A system whose time does not grow with the size has none.",
     needs=_has_fits,
 )
 def communication_growth_figure(records: Sequence[Record]) -> Drawing:
@@ -121,7 +121,7 @@ def communication_growth_figure(records: Sequence[Record]) -> Drawing:
     speed.
     """
     points, fits = communication_by_size(records), communication_fits(records)
-    points = points[points["experiment"].isin(fits["experiment"])]
+    points = points.merge(fits[["experiment", "machine", "system"]])
     sizes = np.geomspace(points["weights_mib"].min(), points["weights_mib"].max(), 40)
     systems = list(dict.fromkeys(fits["system"]))
     plot = style.new_figure(3.4)
@@ -131,7 +131,8 @@ def communication_growth_figure(records: Sequence[Record]) -> Drawing:
         marker = {**style.marker_style(system), "markersize": 4.5, "alpha": 0.7}
         axes.plot(own["weights_mib"], own["network_s"] * 1e3, **marker)
         line: dict[str, Any] = {"color": style.system_colour(system), "linewidth": 1.3}
-        for fit in fits[fits["system"] == system].itertuples():
+        growing = fits[(fits["system"] == system) & (fits["s_per_mib"] > 0)]
+        for fit in growing.itertuples():
             line_ms = 1e3 * (fit.latency_s + sizes * fit.s_per_mib)
             shown = line_ms > 0  # a latency near zero may come out negative
             axes.plot(sizes[shown], line_ms[shown], style.line_style(system), **line)
@@ -150,6 +151,7 @@ def communication_fit_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of the fitted latency and bandwidth of each system."""
     rows = [
         {
+            "experiment": fit["experiment"],
             "system": labels.system_label(fit["system"]),
             "latency, ms": _interval_ms(fit, "latency_s"),
             "per MiB of weights, ms": _interval_ms(fit, "s_per_mib"),

@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pandas as pd
 from matplotlib.axes import Axes
 
 from horizont.analysis.drilldown import LOCAL, Difference, Drilldown
 from horizont.analysis.steps import GROUP_SEPARATOR
+from horizont.analysis.verdicts import NOT_COMPARABLE
 from horizont.config.system import parse_system
 from horizont.reporting import labels, style
 from horizont.reporting.output import Stack
@@ -27,11 +29,18 @@ _BAR: dict[str, Any] = {"height": 0.62, "edgecolor": style.BACKGROUND, "linewidt
 
 
 @table("waterfalls", title="From the fastest system to the others")
-def waterfall_figures(drilldowns: Sequence[Drilldown]) -> Stack:
-    """Plot the waterfalls from the fastest system to the others, by number of workers."""
-    return Stack(
-        tuple(waterfall_figure(pair) for pair in _pairs_with_fastest(drilldowns) if pair.parts)
-    )
+def waterfall_figures(drilldowns: Sequence[Drilldown], verdicts: pd.DataFrame) -> Stack:
+    """Plot the waterfalls from the fastest system to the others, by number of workers.
+
+    Systems that are not comparable are left out, unless none is.
+    """
+    apart = verdicts[verdicts["outcome"] == NOT_COMPARABLE] if len(verdicts) else verdicts
+    excluded = {
+        frozenset(pair) for pair in zip(apart.get("a", ()), apart.get("b", ()), strict=True)
+    }
+    comparable = [d for d in drilldowns if frozenset((d.pair.a, d.pair.b)) not in excluded]
+    pairs = _pairs_with_fastest(comparable or drilldowns)
+    return Stack(tuple(waterfall_figure(pair) for pair in pairs if pair.parts))
 
 
 def _pairs_with_fastest(drilldowns: Iterable[Drilldown]) -> list[Drilldown]:

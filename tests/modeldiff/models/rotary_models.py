@@ -1,0 +1,131 @@
+"""Attention as in recent language models, a gate of channels, and callables without a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+FEATURES, HEADS, WORDS = 32, 4, 50
+
+
+class Attention(nn.Module):
+    """Attention with fewer keys than queries, and a rotary embedding of the positions.
+
+    Parameters
+    ----------
+    group
+        Which heads have the same keys: ``adjacent`` or ``interleaved``.
+    pairs
+        Which features are rotated together: those of both ``halves``, ``adjacent``, or none.
+    """
+
+    def __init__(self, group: str, pairs: str | None, groups: int, base: float) -> None:
+        super().__init__()
+        self.group, self.pairs, self.groups = group, pairs, groups
+        size = FEATURES // HEADS
+        self.words = nn.Embedding(WORDS, FEATURES)
+        self.queries = nn.Linear(FEATURES, FEATURES, bias=False)
+        self.keys = nn.Linear(FEATURES, groups * size, bias=False)
+        self.values = nn.Linear(FEATURES, groups * size, bias=False)
+        self.out, self.last = nn.Linear(FEATURES, FEATURES, bias=False), nn.Linear(FEATURES, 7)
+        # In single precision, as most models have it.
+        frequencies = 1.0 / base ** (torch.arange(0, size, 2).float() / size)
+        self.register_buffer("frequencies", frequencies)
+
+    def rotated(self, x: Any) -> Any:
+        """Return queries or keys, rotated by their position."""
+        if not self.pairs:
+            return x
+        angles = torch.arange(x.shape[2]).to(x.dtype)[:, None] * self.frequencies.to(x.dtype)
+        if self.pairs == "halves":
+            angles = torch.cat([angles, angles], -1)
+            first, second = x.chunk(2, -1)
+            other = torch.cat([-second, first], -1)
+        else:
+            angles = angles.repeat_interleave(2, -1)
+            other = torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
+        return x * angles.cos() + other * angles.sin()
+
+    def shared(self, x: Any) -> Any:
+        """Return keys or values for each head."""
+        size = HEADS // self.groups
+        if self.group == "adjacent":
+            return x.repeat_interleave(size, 1)
+        return x.repeat(1, size, 1, 1)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.words(tokens)
+        queries, keys, values = (
+            layer(x).unflatten(-1, (heads, -1)).transpose(1, 2)
+            for layer, heads in (
+                (self.queries, HEADS), (self.keys, self.groups), (self.values, self.groups),
+            )
+        )  # fmt: skip
+        keys, values = self.shared(self.rotated(keys)), self.shared(values)
+        y = F.scaled_dot_product_attention(self.rotated(queries), keys, values, is_causal=True)
+        return self.last(x + self.out(y.transpose(1, 2).flatten(2)))
+
+
+def rotary(
+    *, group: str = "adjacent", pairs: str | None = "halves", groups: int = 2, base: float = 1e4
+) -> nn.Module:
+    """Return a model of attention alone."""
+    return Attention(group, pairs, groups, base)
+
+
+class Gate(nn.Module):
+    """A gate of channels from their mean or maximum, with the axes of an image."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.first, self.last = nn.Conv2d(3, 8, 3), nn.Linear(8, 3)
+        self.inner, self.outer = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 1)
+
+    def forward(self, x: Any) -> Any:
+        x = F.relu(self.first(x))
+        reduced = x.amax((2, 3), keepdim=True) if self.kind == "max" else x.mean((2, 3), True)
+        gate = torch.sigmoid(self.outer(F.relu(self.inner(reduced))))
+        return self.last((x * gate).mean((2, 3)))
+
+
+def gate(kind: str = "mean") -> nn.Module:
+    """Return a model with a gate."""
+    return Gate(kind)
+
+
+class OwnNorm(nn.Module):
+    """A norm by another name and without an attribute for its epsilon."""
+
+    def __init__(self, *, plus_one: bool) -> None:
+        super().__init__()
+        self.gain, self.plus_one = (
+            nn.Parameter(torch.full((16,), 0.0 if plus_one else 1.0)),
+            plus_one,
+        )
+
+    def forward(self, x: Any) -> Any:
+        x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+        return x * (1 + self.gain) if self.plus_one else x * self.gain
+
+
+def norm(*, plus_one: bool = False) -> nn.Module:
+    """Return a model with a norm that multiplies by its weight, or by that plus one."""
+    return nn.Sequential(nn.Linear(8, 16), OwnNorm(plus_one=plus_one), nn.Linear(16, 3))
+
+
+def nothing() -> None:
+    """Return nothing."""
+
+
+def type_alone() -> type:
+    """Return a class that was not called."""
+    return nn.Linear
+
+
+def complex_numbers() -> nn.Module:
+    """Return a layer of complex numbers."""
+    return nn.Linear(8, 3, dtype=torch.complex64)

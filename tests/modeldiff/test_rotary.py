@@ -1,0 +1,73 @@
+"""Attention of recent language models, gates and norms of a port; callables without a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from horizont.errors import UserError
+from horizont.modeldiff import Options, diff
+
+pytestmark = pytest.mark.framework("pytorch")
+
+MODELS = f"torch:{Path(__file__).with_name('models') / 'rotary_models.py'}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "difference"),
+    [
+        ("group=interleaved", "heads of a group: interleaved against adjacent"),
+        (
+            "pairs=adjacent,base=500000.0",
+            "pairs of features in the rotary embedding and base of the rotary embedding: "
+            "adjacent, 500000 against halves, 10000",
+        ),
+        ("pairs=None", "pairs of features in the rotary embedding and base of the rotary embedding: "
+         "none, none against halves, 10000"),
+    ],
+)  # fmt: skip
+def test_another_attention_is_repaired(arguments: str, difference: str) -> None:
+    options = Options(args_a=arguments)
+    report = diff(f"{MODELS}:rotary", f"{MODELS}:rotary", "4x6:50", options)
+    (cause,) = report.repairs
+    assert str(cause.candidate).startswith(difference)
+    assert report.verdict == "not the same: 1 difference explained"
+
+
+def test_the_maximum_in_the_place_of_a_mean_before_a_gate_is_repaired() -> None:
+    options = Options(args_a="kind=max")
+    report = diff(f"{MODELS}:gate", f"{MODELS}:gate", "4x3x12x12", options)
+    assert [str(each.candidate) for each in report.repairs] == [
+        "pooling: max against mean in inner"
+    ]
+    assert not report.unexplained
+
+
+@pytest.mark.parametrize("plus_one", [True, False])
+def test_an_own_norm_may_multiply_by_its_weight_plus_one(*, plus_one: bool) -> None:
+    options = Options(args_a=f"plus_one={plus_one}")
+    report = diff(f"{MODELS}:norm", f"{MODELS}:norm", "4x8", options)
+    assert report.verdict == "the same"
+    text = "1 norm of A and 0 norms of B multiply by their weight plus one"
+    assert [note for note in report.notes if note.startswith(text)] == [*report.notes]
+    assert bool(report.notes) == plus_one
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nothing", "the callable returned None, and not a torch.nn.Module"),
+        ("type_alone", "the callable returned Linear, and not a torch.nn.Module"),
+        ("complex_numbers", "weight has complex numbers, which are not compared"),
+    ],
+)
+def test_what_is_no_model_of_real_numbers_has_no_verdict(name: str, sentence: str) -> None:
+    report = diff(f"{MODELS}:{name}", f"{MODELS}:norm", "4x8")
+    assert report.status == 2
+    assert sentence in report.unknown
+
+
+def test_an_argument_that_the_callable_lacks_is_refused() -> None:
+    with pytest.raises(UserError, match=r"--args-b.*sort=max.*arguments of .*:gate: kind"):
+        diff(f"{MODELS}:gate", f"{MODELS}:gate", "4x3x12x12", Options(args_b="sort=max"))
