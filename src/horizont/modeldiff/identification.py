@@ -78,8 +78,8 @@ def chains(shape: tuple[int, ...], target: tuple[int, ...]) -> list[dict[str, An
     if len(shape) != 4:
         return found
     if target == (*shape[:2], 1, 1) != shape:
-        kept = {"unflatten": "first", "sizes": [-1, 1, 1]}  # all channels
-        return found + [{"pool": kind, "size": 0, **kept} for kind in _POOLS]
+        with_axes = {"unflatten": "first", "sizes": [-1, 1, 1]}  # all channels
+        return found + [{"pool": kind, "size": 0, **with_axes} for kind in _POOLS]
     if len(target) == 4 and target[:2] == shape[:2]:
         found += _pools(shape[2:], target[2:])
         larger = target[2] // shape[2]
