@@ -38,6 +38,7 @@ def left_out(
         *_dropout(first, second),
         *_precision(first, second),
         *_results(first, second, further_results),
+        *_unused(first, second),
         *_double_precision(in_single),
     )
 
@@ -85,6 +86,15 @@ def _results(a: Side, b: Side, compared: int) -> Iterator[LeftOut]:
         which = f"{compared + 1} in the same place" if compared else "the first ones"
         text = f"the models return several tensors, {text}; compared are {which}"
         yield LeftOut("further results", text)
+
+
+def _unused(a: Side, b: Side) -> Iterator[LeftOut]:
+    """List what a callable returns beside its model, loss and optimizer."""
+    named = {side.name: " and ".join(side.facts.get("unused", ())) for side in (a, b)}
+    if any(named.values()):
+        text = ", ".join(f"{names or 'nothing'} of {side}" for side, names in named.items())
+        what = " and ".join(dict.fromkeys(filter(None, named.values())))
+        yield LeftOut(what, f"beside models, losses and optimizers, not compared: {text}")
 
 
 def _double_precision(in_single: Sequence[str]) -> Iterator[LeftOut]:

@@ -84,6 +84,9 @@ class Recorder:
         self.expression = f"build({given})" + ("[0]" if isinstance(made, tuple) else "")
         optimizers = [each for each in others if hasattr(each, "param_groups")]
         losses = [each for each in others if callable(each) and each not in optimizers]
+        used = [*optimizers[:1], *losses[:1]]
+        #: Kinds of what the callable also returned, as a schedule of the learning rate.
+        self.unused = [type(each).__name__ for each in others if not any(each is u for u in used)]
         self.model = model.to(self.dtype)
         #: What is called in training.
         self.trained = ddp.wrapped(outer, self.model) if group else self.model
@@ -145,6 +148,7 @@ class Recorder:
         plus_one = [entry.name for entry in self.entries if entry.offset]
         return {
             "results": self.results, "dropout": rates, "types": self.types, "plus one": plus_one,
+            "unused": self.unused,
         }  # fmt: skip
 
     def weights(self) -> Arrays:

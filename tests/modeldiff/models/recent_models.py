@@ -1,4 +1,4 @@
-"""Attention as in recent language models, a gate of channels, and callables without a model."""
+"""Models as in recent publications, and callables that return none."""
 
 from __future__ import annotations
 
@@ -129,3 +129,11 @@ def type_alone() -> type:
 def complex_numbers() -> nn.Module:
     """Return a layer of complex numbers."""
     return nn.Linear(8, 3, dtype=torch.complex64)
+
+
+def scheduled(gamma: float = 0.5) -> tuple[Any, ...]:
+    """Return a model with a loss, an optimizer and a schedule of its learning rate."""
+    model = gate()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma)
+    return model, nn.CrossEntropyLoss(), optimizer, schedule

@@ -11,7 +11,7 @@ from horizont.modeldiff import Options, diff
 
 pytestmark = pytest.mark.framework("pytorch")
 
-MODELS = f"torch:{Path(__file__).with_name('models') / 'rotary_models.py'}"
+MODELS = f"torch:{Path(__file__).with_name('models') / 'recent_models.py'}"
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,13 @@ MODELS = f"torch:{Path(__file__).with_name('models') / 'rotary_models.py'}"
             "pairs of features in the rotary embedding and base of the rotary embedding: "
             "adjacent, 500000 against halves, 10000",
         ),
-        ("pairs=None", "pairs of features in the rotary embedding and base of the rotary embedding: "
-         "none, none against halves, 10000"),
+        (
+            "pairs=None",
+            "pairs of features in the rotary embedding and base of the rotary embedding: "
+            "none, none against halves, 10000",
+        ),
     ],
-)  # fmt: skip
+)
 def test_another_attention_is_repaired(arguments: str, difference: str) -> None:
     options = Options(args_a=arguments)
     report = diff(f"{MODELS}:rotary", f"{MODELS}:rotary", "4x6:50", options)
@@ -71,3 +74,11 @@ def test_what_is_no_model_of_real_numbers_has_no_verdict(name: str, sentence: st
 def test_an_argument_that_the_callable_lacks_is_refused() -> None:
     with pytest.raises(UserError, match=r"--args-b.*sort=max.*arguments of .*:gate: kind"):
         diff(f"{MODELS}:gate", f"{MODELS}:gate", "4x3x12x12", Options(args_b="sort=max"))
+
+
+def test_a_schedule_is_named_as_not_compared() -> None:
+    report = diff(
+        f"{MODELS}:scheduled", f"{MODELS}:scheduled", "4x3x12x12", Options(args_a="gamma=0.1")
+    )
+    assert report.verdict == "the same, StepLR not compared"
+    assert "not compared: StepLR of A, StepLR of B" in str(report)
