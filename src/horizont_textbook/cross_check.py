@@ -33,6 +33,9 @@ from horizont_textbook.tutorial import CLASSES, FEATURES, examples
 #: Largest relative distance of two computations in float64: some thousand roundings.
 BOUND = 1e-12
 
+#: The caption of the table of distances.
+TITLE = "Relative distances of the frameworks from NumPy"
+
 NETWORK = "h = tanh(x @ W1 + b1)\nz = h @ W2 + b2\nloss = cross_entropy(z, labels)"
 BOWL = "f = 0.5 * x * x + 5.0 * y * y"
 BOWL_START = {"x": np.array(4.0), "y": np.array(1.0)}
@@ -98,11 +101,12 @@ class CrossCheck:
             known = distances[name].map(format_distance) if name in self.results else "–"
             cells[framework_label(name)] = known
         table = text_table(cells, numbers=list(cells.columns[1:]), measured=False)
+        titled = replace(table, title=TITLE)  # not the heading, which may be of the frameworks
         reasons = [Message(f"{framework_label(n)}: {text}.") for n, text in self.missing.items()]
         text = f"values agree with NumPy within a relative distance of {BOUND:.0e}."
         verdict = Verdict(f"all {text}" if ok else f"not all {text}", ok)
         facts = {"ok": ok, "distances": distances.to_dict("records"), "missing": {**self.missing}}
-        bundle = Stack((table, *reasons, verdict))._repr_mimebundle_()
+        bundle = Stack((titled, *reasons, verdict))._repr_mimebundle_()
         return bundle, {"horizont": {"cross_check": facts}}
 
 

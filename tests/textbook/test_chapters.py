@@ -30,6 +30,7 @@ def test_a_sigmoid_saturates_and_deep_networks_of_it_lose_the_gradient() -> None
     assert neuron.saturation_point("relu") == float("inf")
     sigmoid, relu = (neuron.gradient_norms(name, 10)[-1] for name in ("sigmoid", "relu"))
     assert sigmoid < 0.25**10 < 1e-3 < relu
+    assert "divides the gradient by 4.3 on average" in neuron.plot_vanishing().caption
 
 
 def test_derivatives_at_zero_are_those_of_the_frameworks() -> None:
@@ -113,6 +114,7 @@ def test_the_skip_connection_keeps_the_gradient() -> None:
         normalisation.gradients_by_depth(30, residual=residual)[-1] for residual in (False, True)
     )
     assert plain > 100 > 10 > residual > 1
+    assert "With the connection, they multiply it by 11." in normalisation.plot_depth().caption
 
 
 def test_laws_and_metrics() -> None:
