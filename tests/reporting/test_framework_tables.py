@@ -7,11 +7,13 @@ import pytest
 from horizont.analysis.surveys import read_surveys, run_outcomes
 from horizont.config.system import FRAMEWORKS
 from horizont.reporting.frameworks import (
+    NOT_SURVEYED,
     backend_table,
     criteria_table,
     historical_table,
     sync_table,
 )
+from horizont.reporting.labels import framework_label
 from horizont.workflow import check
 
 FAILED = {name: {"failed": "no answer"} for name in FRAMEWORKS}
@@ -34,12 +36,16 @@ def test_runs_are_counted_and_failures_have_reasons(records):
     shown = sync_table(FAILED, records).cells
     assert shown["runs here"].str.startswith("0 of 3").sum() == 1
     assert (shown["native"] == "not tested").all()
+    assert set(shown["framework"]) == {framework_label(name) for name in FRAMEWORKS}
+    assert (shown["2021"][shown["framework"] == "JAX"] == NOT_SURVEYED).all()
 
 
 def test_a_framework_without_an_answer_is_not_tested():
     today = [c for c in criteria_table(FAILED).cells if c.endswith("today")]
     assert (criteria_table(FAILED).cells[today] == "not tested: no answer").all(axis=None)
-    assert (backend_table(FAILED).cells["today"] == "not tested").all()
+    backends = backend_table(FAILED).cells
+    assert (backends["today"] == "not tested").all()
+    assert len(backends) == len(FRAMEWORKS)
 
 
 @pytest.mark.framework

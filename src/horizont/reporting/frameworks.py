@@ -26,6 +26,9 @@ _FEATURES_OF_CRITERION = {
     "processors": ("cpus", "gpus"),
     "sync": ("sync", "async"),
 }
+#: What the tables say of a framework that the study of 2021 did not compare.
+NOT_SURVEYED = "not in the study"
+
 _FEATURE_LABELS = {"cpus": "CPUs", "gpus": "GPUs", "sync": "synchronous", "async": "asynchronous"}
 
 
@@ -72,12 +75,19 @@ def sync_table(features: Features, records: Sequence[Record]) -> TableOutput:
             "runs here": _runs_label(outcomes[name]) if name in outcomes else "no runs",
             "mechanism": info.mechanism,
         }
-        for framework, entry in read_surveys().entries.items()
-        for sync, published in (("sync", entry.sync), ("async", entry.asynchronous))
+        for framework in FRAMEWORKS
+        for sync, published in _published_architectures(framework).items()
         for name, info in SYSTEMS.items()
         if name.startswith(f"{framework}/{sync}/")
     ]
     return text_table(rows)
+
+
+def _published_architectures(framework: str) -> dict[str, str]:
+    """Return the architectures of 2021, by synchronisation."""
+    if entry := read_surveys().entries.get(framework):
+        return {"sync": entry.sync, "async": entry.asynchronous}
+    return {"sync": NOT_SURVEYED, "async": NOT_SURVEYED}
 
 
 def _native_support(answer: Mapping[str, Any], sync: str, system: str) -> str:
@@ -99,13 +109,18 @@ def backend_table(features: Features) -> TableOutput:
     rows = [
         {
             "framework": labels.framework_label(framework),
-            "2021": f"{entry.version}: {entry.backend}",
+            "2021": _published_backend(framework),
             "today": features[framework].get("version", "not tested"),
             "convolution by oneDNN": _onednn_passes(features[framework]),
         }
-        for framework, entry in read_surveys().entries.items()
+        for framework in FRAMEWORKS
     ]
     return text_table(rows)
+
+
+def _published_backend(framework: str) -> str:
+    entry = read_surveys().entries.get(framework)
+    return f"{entry.version}: {entry.backend}" if entry else NOT_SURVEYED
 
 
 def _onednn_passes(answer: Mapping[str, Any]) -> str:
