@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from horizont.config.system import DEFAULT, parse_trainer_name
 from horizont.equivalence.certificate import EquivalenceCertificate
 from horizont.equivalence.evidence import mute_counts
 from horizont.reporting import labels, style
-from horizont.reporting.output import Message, TableOutput
+from horizont.reporting.output import Message, Stack, TableOutput, Verdict
 from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import format_table, text_table
+from horizont.wording import counted
 
 #: Checks that compare two trainers.
 PAIR_CHECKS = ("frameworks", "variant")
@@ -142,17 +144,16 @@ def margin_figure(certificates: Sequence[EquivalenceCertificate]) -> Drawing:
     style.grid_axis(axes, "x")
     axes.set_xticks([_LEAST_MARGIN, 1e-4, 1e-2, 1.0], labels=["equal", "1e-4", "1e-2", "1"])
     axes.minorticks_off()
-    axes.set_yticks(range(len(names)), labels=list(map(labels.workload_label_from_name, names)))
+    axes.set_yticks(range(len(names)), labels=names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel("largest distance / bound")
     return Drawing(plot, margins)
 
 
 def _margins(certificates: Sequence[EquivalenceCertificate]) -> pd.DataFrame:
-    """Return the largest ratio of distance and bound by workload, precision and quantity."""
-    rows = pd.concat(
-        [pd.DataFrame(each.rows).assign(workload=each.workload) for each in certificates]
-    )
+    """Return the largest ratio of distance and bound by certificate, precision and quantity."""
+    frames = (pd.DataFrame(each.rows).assign(workload=_label(each)) for each in certificates)
+    rows = pd.concat(frames)
     rows = rows[rows["check"].isin(PAIR_CHECKS) & (rows["bound"] > 0)]
     used = rows.assign(used=rows["distance"] / rows["bound"])
     worst = used.groupby(["workload", "dtype", "quantity"], sort=False)["used"].max().reset_index()
@@ -167,17 +168,63 @@ def certificate_table(certificates: Sequence[EquivalenceCertificate]) -> TableOu
     rows = [
         {
             "workload": labels.workload_label_from_name(certificate.workload),
+            "trained on": _devices(certificate),
             "frameworks": f"{len(certificate.frameworks)}",
             "variants": f"{len(certificate.variants)}",
             "comparisons": f"{len(certificate.rows):,}",
             "failed": f"{sum(not row['ok'] for row in certificate.rows):,}",
             "without evidence": f"{certificate.mute_share:.1%}",
-            "result": certificate.verdict.partition(":")[0],
+            "result": _result(certificate),
         }
         for certificate in certificates
     ]
     numbers = {"frameworks", "variants", "comparisons", "failed", "without evidence"}
     return text_table(rows, numbers)
+
+
+def _result(certificate: EquivalenceCertificate) -> str:
+    return certificate.verdict.partition(":")[0]
+
+
+def _devices(certificate: EquivalenceCertificate) -> str:
+    """Return where the trainers of a certificate ran: those of a GPU are variants."""
+    devices = {parse_trainer_name(variant)[2] for variant in certificate.variants}
+    return "CPU and GPU" if "cuda" in devices else "CPU"
+
+
+def _label(certificate: EquivalenceCertificate) -> str:
+    """Return the workload, and the devices unless all is of the CPU."""
+    devices, label = _devices(certificate), labels.workload_label_from_name(certificate.workload)
+    return label if devices == "CPU" else f"{label} ({devices})"
+
+
+@table("certificate_findings")
+def certificate_sentences(certificates: Sequence[EquivalenceCertificate]) -> Stack:
+    """Build the sentence on how many certificates are equivalent, and one on each other."""
+    others = [each for each in certificates if _result(each) != "Equivalent"]
+    count = f"{len(certificates) - len(others)} of {len(certificates)} certificates"
+    summary = Verdict(f"{count} are equivalent.", not others)
+    return Stack((summary, *(Message(_finding(each)) for each in others)))
+
+
+def _finding(certificate: EquivalenceCertificate) -> str:
+    """Return what a certificate found, and of which trainers the times are not comparable."""
+    failed = [row["subject"] for row in certificate.rows if not row["ok"]]
+    sentence = f"{_label(certificate)}. {certificate.verdict}"
+    if not failed:
+        return sentence
+    sentence += f" In all, {counted(len(failed), 'comparison')} failed."
+    variants = dict.fromkeys(failed)
+    if not set(variants) <= set(certificate.variants):
+        return f"{sentence} No times on this workload are comparable."
+    names = " and ".join(map(_trainer_in_words, variants))
+    return f"{sentence} All are of {names}, whose times are therefore not comparable."
+
+
+def _trainer_in_words(trainer: str) -> str:
+    framework, variant, device = parse_trainer_name(trainer)
+    label = labels.trainer_label(framework if variant == DEFAULT else f"{framework}+{variant}")
+    return label if device == "cpu" else f"{label} on a GPU"
 
 
 @table("worst_distances", title="The largest distances")
