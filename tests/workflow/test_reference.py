@@ -267,6 +267,20 @@ def test_pages_of_the_reference_need_its_pack_only(measured: Paths) -> None:
     assert not [path for _, path in planned_pages(study, measured) if "reference" in path.stem]
 
 
+def test_an_experiment_that_only_the_reference_has_is_reported_from_it(measured: Paths) -> None:
+    assert main(["pack", "local"]) == 0
+    shutil.rmtree(measured.all_records)
+    assert open_page("local", WORKLOAD, reference=True).note == ""
+    values = yaml.safe_load(measured.params.read_text())
+    values["experiments"]["other"] = values["experiments"].pop("local")
+    measured.params.write_text(yaml.safe_dump(values))
+    page = open_page("local", WORKLOAD)
+    assert len(page.records) == 3
+    assert "has no experiment local" in page.note
+    with pytest.raises(UserError, match="experiment: 'locale' is not possible"):
+        open_page("locale", WORKLOAD)
+
+
 def test_the_report_is_about_the_reference_if_it_has_packs(measured: Paths) -> None:
     _rename_as_measured(measured)
     own = open_reported_study(measured)

@@ -15,7 +15,7 @@ from horizont.data.prepared import DatasetDescription
 from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.findings import finding
-from horizont.reporting.output import PageTitle, Prose
+from horizont.reporting.output import Message, PageTitle, Prose
 from horizont.reporting.registry import find_entry
 
 
@@ -34,6 +34,7 @@ class ExperimentPage:
     certificate: CertificateStatus  # whether the times of each framework may be compared
     publish: Callable[[], None]  # writes the metrics of the experiment
     is_view: bool = False  # whether another page shows the experiment itself
+    note: str = ""  # what a reader has to know first, below the title
 
     @cached_property
     def settings(self) -> Experiment:
@@ -47,6 +48,8 @@ class ExperimentPage:
         experiment = f"{self.study.experiment_title(self.experiment)}, " if self.is_view else ""
         found = finding(view or self.settings.kind, self.records, self.certificate)
         _display(PageTitle(experiment + title.text, title.facts, found))
+        if self.note:
+            _display(Message(self.note))
 
     def show(self, name: str, /, **values: Any) -> None:
         """Show a figure or table; `values` are further arguments of its function."""
