@@ -14,6 +14,7 @@ from tests.conftest import ROOT
 
 from horizont.config.system import FRAMEWORKS, framework_info
 from horizont.workflow.paths import Paths
+from horizont.workflow.reference import open_packs
 
 _LABELS = "|".join(framework_info(name).label for name in FRAMEWORKS)
 
@@ -26,6 +27,14 @@ def examples() -> dict[str, tuple[list[str], list[str]]]:
         r"^\*\*(.*?)\.\*\*.*?^```sh\n(.*?)^```\n\n```text\n(.*?)^```", section, re.M | re.S
     )
     return {name: (code.splitlines(), output.splitlines()) for name, code, output in found}
+
+
+def test_the_readme_names_the_cores_of_the_reference() -> None:
+    packs = [pack for pack, _ in open_packs(Paths(ROOT)).values()]
+    machines = [record.environment["cpu"] for pack in packs for record in pack.records()]
+    words = {2: "two", 4: "four"}
+    cores = " or ".join(words[one] for one in sorted({len(cpu["affinity"]) for cpu in machines}))
+    assert f"virtual machines with {cores} cores" in (ROOT / "README.md").read_text("utf-8")
 
 
 def beginning(line: str) -> str:
