@@ -20,6 +20,7 @@ from horizont.records.files import write_table
 from horizont.records.record import Record, read_record
 from horizont.reporting.verdicts import (
     recommendation_rows,
+    recommend_command,
     recommendation_sentence,
     recommendation_table,
 )
@@ -47,7 +48,16 @@ def test_the_fastest_is_first_and_the_others_are_compared_with_it(records: list[
     assert (slower.dropna().astype(float) > 1.0).all(axis=None)
     assert "ms more" in recommendation.ranking["explanation"].iloc[-1]
     assert "ranks first" in recommendation_sentence(recommendation).text
-    assert len(recommendation_table(recommendation).cells) == len(recommendation.ranking)
+    shown = recommendation_table(recommendation)
+    assert len(shown.cells) == len(recommendation.ranking)
+    assert shown.title == f"Systems by examples/s, from {recommendation.basis}"
+
+
+def test_the_command_asks_the_same_question() -> None:
+    asked = Question("lenet5", workers=2, rate_mbit=100.0, objective="time to loss")
+    command = "horizont recommend --network lenet5 --workers 2 --threads 1 --link 100 --objective"
+    assert f"{command} 'time to loss'" in recommend_command(asked).text
+    assert "--weights 5e+06" in recommend_command(Question(weights=5e6)).text
 
 
 def on_link(record: Record, rate_mbit: float | None, servers: int) -> Record:

@@ -301,7 +301,9 @@ def test_the_report_is_about_the_reference_if_it_has_packs(measured: Paths) -> N
     (title,) = step_metrics(reported.study, *reported.results, reported.sources)
     assert title.startswith("LeNet-5 on CIFAR-10 (synthetic")
     for question in (Question("lenet5"), Question("lenet5", objective="memory")):
-        assert len(recommendation_for(question, measured).ranking)
+        recommendation = recommendation_for(question, measured)
+        assert len(recommendation.ranking)
+        assert recommendation.basis.endswith("; records in reports/reference")
 
 
 def test_a_claim_names_the_commands_that_repeat_its_runs(measured: Paths) -> None:

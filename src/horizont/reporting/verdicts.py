@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from horizont.analysis.advice import Recommendation
+from horizont.analysis.advice import Question, Recommendation
 from horizont.analysis.drilldown import Drilldown
 from horizont.analysis.verdicts import self_comparison, stability
 from horizont.records.record import Record
 from horizont.reporting import labels
-from horizont.reporting.output import Message, Stack, TableOutput, Verdict
+from horizont.reporting.output import Message, Prose, Stack, TableOutput, Verdict
 from horizont.reporting.registry import table
 from horizont.reporting.tables import format_interval, format_number, format_table, text_table
 from horizont.statistics.comparison import ALPHA, MARGIN, MIN_BLOCKS
@@ -103,13 +105,15 @@ def _drilldown_rows(drilldown: Drilldown) -> Iterator[dict[str, str]]:
         }
 
 
-@table("recommendation", title="Recommendation")
+@table("recommendation")
 def recommendation_table(recommendation: Recommendation) -> TableOutput | Message:
-    """Build the table of the ranked systems."""
+    """Build the table of the ranked systems; its caption names the runs that it is based on."""
     rows = recommendation_rows(recommendation)
     if not rows:
         return Message(" ".join(recommendation.caveats))
-    return text_table(rows, {recommendation.unit, "interval", "runs"})
+    # Each table of a page may be from other records, so the page has no common source of values.
+    title = f"Systems by {recommendation.unit}, from {recommendation.basis}"
+    return replace(text_table(rows, {recommendation.unit, "interval", "runs"}), title=title)
 
 
 def recommendation_rows(recommendation: Recommendation) -> list[dict[str, str]]:
@@ -140,6 +144,21 @@ def recommendation_sentence(recommendation: Recommendation) -> Verdict:
     sentence = f"{name} ranks first, with {value} ({recommendation.basis})."
     is_good = recommendation.is_comparable
     return Verdict(" ".join([sentence, *recommendation.caveats]), is_good)
+
+
+@table("recommend_command")
+def recommend_command(question: Question) -> Prose:
+    """Build the sentence with the command that answers the same question."""
+    given = {
+        "network": question.network,
+        "weights": f"{question.weights:g}" if question.weights > 0 else "",
+        "workers": question.workers,
+        "threads": question.threads,
+        "link": "" if question.rate_mbit is None else f"{question.rate_mbit:g}",
+        "objective": question.objective,
+    }
+    words = [f"--{name} {shlex.quote(str(value))}" for name, value in given.items() if value]
+    return Prose(f"The same in a terminal: `horizont recommend {' '.join(words)}`.")
 
 
 @table("recommendations")

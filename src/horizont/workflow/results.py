@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -208,9 +209,16 @@ def recommendation_for(question: Question, paths: Paths | None = None) -> Recomm
     own = own_results(paths)
     recommendation = recommend(own.records, question, own.certificates)
     if len(recommendation.ranking) or not packed_experiments(paths):
-        return recommendation
+        return _with_source(recommendation, paths.all_records, paths)
     reference = open_reference(paths)
-    return recommend(reference.records, question, reference.certificates)
+    recommendation = recommend(reference.records, question, reference.certificates)
+    return _with_source(recommendation, paths.reference, paths)
+
+
+def _with_source(recommendation: Recommendation, folder: Path, paths: Paths) -> Recommendation:
+    """Name the folder of the records in the basis: the two studies have runs of the same names."""
+    basis = f"{recommendation.basis}; records in {folder.relative_to(paths.root)}"
+    return replace(recommendation, basis=basis)
 
 
 def recommendations_by_objective(question: Question) -> dict[str, Recommendation]:
