@@ -19,8 +19,8 @@ from horizont.errors import UserError
 from horizont.records.files import write_table
 from horizont.records.record import Record, read_record
 from horizont.reporting.verdicts import (
-    recommendation_rows,
     recommend_command,
+    recommendation_rows,
     recommendation_sentence,
     recommendation_table,
 )
