@@ -128,6 +128,21 @@ def test_table_and_figure_show_seconds(records: list[Record]) -> None:
     assert "3,960 steps of 42 images" in output.caption
     assert "here: 205.9 s" in output.svg()
     assert "here: not measured" in output.svg()
+    assert output.caption.endswith("timed steps, with its 95% interval over 3 blocks.")
+
+
+def test_without_instrumented_steps_no_section_promises_phases(
+    records: list[Record], tmp_path: Path
+) -> None:
+    only_timed = runs(tmp_path, PT, (50,), long=True)
+    for name in ("phases", "phase_table", "instrumentation_overhead"):
+        assert find_entry(name).needs(records)
+        assert not find_entry(name).needs(only_timed)
+    for name in ("distribution_cost", "ten-epochs-{workload}"):
+        assert "no instrumented steps" not in find_entry(name).text_on(records)
+        assert "no instrumented steps" in find_entry(name).text_on(only_timed)
+    caption = ten_epochs_figure(only_timed).caption
+    assert caption.endswith("The diamond and the label are the mean of the timed steps.")
 
 
 def test_an_extrapolation_is_compared_with_ten_epochs_that_were_run(

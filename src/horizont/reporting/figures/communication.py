@@ -14,6 +14,7 @@ from horizont.analysis.communication import distribution_cost, link_utilisation,
 from horizont.records.record import Record
 from horizont.reporting import labels, style
 from horizont.reporting.figures.elements import label_rows, system_legend_line
+from horizont.reporting.figures.phases import has_phases
 from horizont.reporting.output import Message, TableOutput
 from horizont.reporting.registry import Drawing, figure, has_capability, no_drawing, table
 from horizont.reporting.tables import format_table
@@ -82,16 +83,29 @@ def traffic_table(records: Sequence[Record]) -> TableOutput:
     return format_table(traffic(records), ["system", *rate, "host", *columns], "system")
 
 
+def _cost_text(records: Sequence[Record]) -> str:
+    """Explain the table, whose measured columns need instrumented steps."""
+    compared = (
+        "The table compares this with what was **measured**: transfer, and waiting for other "
+        "workers. The two differ where communication overlaps with computation, where a server "
+        "competes with a worker for the CPU of its host, and wherever a worker computes faster or "
+        "slower than a single process."
+        if has_phases(records)
+        else "Transfer and waiting were not measured: the runs have no instrumented steps."
+    )
+    return (
+        "Earlier studies took the time of distributed training, **subtracted** that of a single "
+        "process with one worker's share of the batch, and called the rest network time. "
+        f"{compared} Where the all-reduce of a framework has clocks of its own, *exchange* is its "
+        "total time in a timed step, and *overlap with backward* the part of it during the "
+        "backward pass."
+    )
+
+
 @table(
     "distribution_cost",
     title="The cost of distribution",
-    text="Earlier studies took the time of distributed training, **subtracted** that of a single "
-    "process with one worker's share of the batch, and called the rest network time. The table "
-    "compares this with what was **measured**: transfer, and waiting for other workers. The two "
-    "differ where communication overlaps with computation, where a server competes with a worker "
-    "for the CPU of its host, and wherever a worker computes faster or slower than a single "
-    "process. Where the all-reduce of a framework has clocks of its own, *exchange* is its total "
-    "time in a timed step, and *overlap with backward* the part of it during the backward pass.",
+    text=_cost_text,
     needs=lambda records: (
         has_capability("byte_counters")(records)
         and any(record.run.system.is_local for record in records)

@@ -29,6 +29,24 @@ from horizont.reporting.tables import format_number, format_table, format_wide, 
 
 _PHASE_BAR_HEIGHT = 0.56
 
+_PHASES_TEXT = """\
+- *load*: training waits for its next batch.
+- *forward*, *backward*, *update*: logits and loss, gradients, new weights.
+- *waiting*: this worker has computed its gradients, the slowest worker has not yet. All processes
+  share a clock.
+- *communication*: the remaining exchange of gradients or weights. What is transferred during the
+  backward pass, or while the worker waits, takes no time of its own and is in neither phase.
+- *other*: the rest of the step.
+
+A phase that a framework cannot measure separately is named below its bar and is part of another
+phase: with a parameter server, the server makes the update, which therefore counts as
+communication."""
+
+
+def has_phases(records: Sequence[Record]) -> bool:
+    """Whether a run has instrumented steps, which alone show the phases."""
+    return any(record.ok and record.run.steps.instrumented for record in records)
+
 
 @figure("throughput", title="Throughput")
 def throughput_figure(records: Sequence[Record]) -> Drawing:
@@ -74,7 +92,7 @@ def _plot_estimate(axes: Axes, row: int, estimate: pd.Series) -> None:
     )
 
 
-@figure("phases", title="Phases of a step")
+@figure("phases", title="Where the time goes", text=_PHASES_TEXT, needs=has_phases)
 def phase_figure(records: Sequence[Record]) -> Drawing:
     """One training step of a worker by phase. Bars: mean over the instrumented steps, workers and
     runs; “other” is the part of the step outside the phases. Markers: timed steps, {interval}. The
@@ -88,7 +106,7 @@ def phase_figure(records: Sequence[Record]) -> Drawing:
     return Drawing(plot, data, {"interval": interval_description(records)})
 
 
-@table("phase_table", title="Phases of a step")
+@table("phase_table", title="Phases of a step", needs=has_phases)
 def phase_table(records: Sequence[Record]) -> TableOutput:
     """Build a table of mean milliseconds, one row per system and one column per measured phase."""
     wide = phases(records).set_index(["system", "phase"])["mean_s"].unstack(sort=False) * 1e3
@@ -97,7 +115,14 @@ def phase_table(records: Sequence[Record]) -> TableOutput:
     return format_wide(wide.rename(index=labels.system_label), "milliseconds")
 
 
-@table("instrumentation_overhead", title="Instrumentation overhead")
+@table(
+    "instrumentation_overhead",
+    title="Instrumentation overhead",
+    text="The ratio of instrumented to timed steps, paired within each block. At a ratio near "
+    "1.00, the phases above are those of a timed step. At a ratio well above 1, their fractions "
+    "remain informative, but their absolute times are too long.",
+    needs=has_phases,
+)
 def instrumentation_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of instrumented against timed steps, paired by block."""
     columns = ["system", "timed_s", "instrumented_s", "ratio", "ratio_low", "ratio_high", "level"]

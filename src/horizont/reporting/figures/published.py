@@ -31,6 +31,7 @@ from horizont.reporting.figures.elements import (
     stacked_bar,
     system_rows,
 )
+from horizont.reporting.figures.phases import has_phases
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.tables import format_interval, format_number, text_table
@@ -167,21 +168,30 @@ def _is_comparable(records: Sequence[Record]) -> bool:
     )
 
 
+def _ten_epochs_text(records: Sequence[Record]) -> str:
+    network = (
+        "it is measured: transfer and waiting for other workers"
+        if has_phases(records)
+        else "it was not measured, because the runs have no instrumented steps"
+    )
+    return (
+        "The study of 2021 published the **seconds of ten epochs** on three machines, by phase. "
+        "The times of this machine are **extrapolated**: a worker's mean step, times the steps of "
+        "a worker in those ten epochs. The published *network* is the total less that of a single "
+        f"process; here, {network}. Start-up is not included."
+    )
+
+
 @figure(
     "ten-epochs-{workload}",
     title="Ten epochs, then and now",
-    text="The study of 2021 published the **seconds of ten epochs** on three machines, by phase. "
-    "The times of this machine are **extrapolated**: a worker's mean step, times the steps of a "
-    "worker in those ten epochs. The published *network* is the total less that of a single "
-    "process; here, it is measured: transfer and waiting for other workers. Start-up is not "
-    "included.",
+    text=_ten_epochs_text,
     needs=_is_comparable,
 )
 def ten_epochs_figure(records: Sequence[Record]) -> Drawing:
     """{label}: ten epochs, {count:,.0f} steps of {batch} images a worker. Above: published in 2021
     (three machines); below: here ({workers} workers), extrapolated from {steps} timed steps in each
-    block. The bars here are means of the instrumented steps; diamond and label are the mean of the
-    timed steps, with its 95% interval over {blocks} blocks.
+    block. {bars}The diamond and the label are the mean of the timed steps{interval}.
     """
     times = ten_epochs(records)
     systems = list(dict.fromkeys(times["system"]))
@@ -203,7 +213,7 @@ def ten_epochs_figure(records: Sequence[Record]) -> Drawing:
     fills = {names[part]: _FILLS[part] for part in PARTS if (parts[f"{part}_s"] > 0).any()}
     style.legend_above(plot, fill_legend(fills, "timed steps"), 4, columnspacing=1.4)
     first = next(record for record in records if not record.run.system.is_local)
-    run = first.run
+    run, blocks = first.run, times["blocks"].max()
     values = {
         "workload": run.workload_name,
         "label": labels.workload_label_from_name(run.workload_name),
@@ -211,7 +221,8 @@ def ten_epochs_figure(records: Sequence[Record]) -> Drawing:
         "batch": run.local_batch,
         "workers": run.topology.workers,
         "steps": run.steps.timed,
-        "blocks": f"{times['blocks'].max():.0f}",
+        "bars": "The bars here are means of the instrumented steps. " * has_phases(records),
+        "interval": f", with its 95% interval over {blocks:.0f} blocks" if blocks > 1 else "",
     }
     return Drawing(plot, times, values)
 
