@@ -196,6 +196,7 @@ def test_metrics_are_builtin_values_and_restore_the_tables(records):
     metrics = throughput.metrics(records, "verified")
     assert metrics[FAILED]["examples_per_s"] is None
     assert metrics[FAILED]["reason"].startswith("failed: ")
+    assert metrics[FAILED]["comparable"] == throughput.NO_SUCCESS
     phases, times = throughput.from_metrics(dict(sorted(metrics.items())))
     assert list(times["system"]) == runs.systems_of(records)
     timed_s = times.set_index("system").loc["pytorch/sync/allreduce", "timed_s"]

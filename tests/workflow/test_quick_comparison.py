@@ -52,4 +52,8 @@ def test_impossible_settings_are_refused_before_anything_starts(study_folder: Pa
         quick_comparison(network="vgg", paths=study_folder)
     with pytest.raises(UserError, match=r"global_batch"):
         quick_comparison(batch=0, paths=study_folder)
+    with pytest.raises(UserError, match=r"blocks: 0 is not possible; allowed: a number of at leas"):
+        quick_comparison(blocks=0, paths=study_folder)
+    with pytest.raises(UserError, match=r"batch: 100000 is not possible; allowed: at most \d,\d"):
+        quick_comparison(batch=100_000, paths=study_folder)
     assert not list(study_folder.root.rglob("spec.json"))

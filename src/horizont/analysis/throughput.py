@@ -69,6 +69,10 @@ def throughput_by_system(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+#: Instead of the comparability of a system without a time.
+NO_SUCCESS = "not comparable: no run succeeded"
+
+
 def metrics(
     records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN
 ) -> dict[str, dict[str, Any]]:
@@ -81,7 +85,10 @@ def metrics(
     groups = by_system(records).values()
     table = throughput_by_system(records).set_index("system")
     table["disturbed"] = [sum(record.result.disturbed for record in runs) for runs in groups]
-    table["comparable"] = [comparability(runs[0], certificate) for runs in groups]
+    table["comparable"] = [
+        comparability(runs[0], certificate) if any(run.ok for run in runs) else NO_SUCCESS
+        for runs in groups
+    ]
     steps = instrumentation_overhead(records).set_index("system")
     means = phases(records).pivot(index="system", columns="phase", values="mean_s")
     startup_s = startup_times(records).groupby("system")["mean_s"].sum()

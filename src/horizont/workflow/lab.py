@@ -13,6 +13,7 @@ from horizont.config.base import parse_config
 from horizont.config.run import Run
 from horizont.config.study import read_study
 from horizont.config.system import FRAMEWORKS, parse_system
+from horizont.errors import UserError
 from horizont.networks.catalogue import network_for
 from horizont.records.record import Record
 from horizont.reporting.figures.learning import loss_figure
@@ -121,9 +122,14 @@ def quick_comparison(
     """
     paths = paths or study_paths()
     study = read_study(paths.params)
+    if blocks < 1:
+        raise UserError("blocks", blocks, "a number of at least 1: the runs of each framework")
     dataset = prepare_subset(
         QUICK_DATASET, QUICK_EXAMPLES, paths.quick_comparison.prepared_sets, paths
     )
+    if batch > (examples := dataset.splits["train"]):
+        allowed = f"at most {examples:,}, the number of images that this comparison trains on"
+        raise UserError("batch", batch, allowed)
     fields = {
         "experiment": "quick_comparison",
         "workload_name": f"{network}-{QUICK_DATASET}",
