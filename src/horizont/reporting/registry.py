@@ -75,7 +75,7 @@ _ENTRIES: dict[str, Entry] = {}
 
 
 def figure(
-    name: str, *, title: str = "", text: str = "", needs: Condition = bool
+    name: str, *, title: str = "", text: Text = "", needs: Condition = bool
 ) -> Callable[[Callable[P, Drawing]], Callable[P, FigureOutput]]:
     """Register a figure."""
 
