@@ -163,6 +163,9 @@ class Environments:
         for name in outdated:
             if name != LABORATORY:
                 self._create_framework(name)
+        for name in FRAMEWORKS:
+            if self._kernel_folder(name).exists():
+                self._describe_kernel(name)  # an earlier version may have described it otherwise
         self._write()
         failed = [*self.stamp["failed"]]
         if outdated or removed:
@@ -280,17 +283,22 @@ class Environments:
         python = self.folder(name) / "bin" / "python"
         if _error_of(python, "import ipykernel"):
             return
+        self._kernel_folder(name).mkdir(parents=True, exist_ok=True)
+        self._describe_kernel(name)
+
+    def _describe_kernel(self, name: str) -> None:
+        """Write the file by which Jupyter starts the kernel of a framework."""
+        python = self.folder(name) / "bin" / "python"
         version = read_entries(_lock(name))[FRAMEWORKS[name].package].split()[0].partition("==")[2]
         kernel = {
             "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
             "display_name": f"{FRAMEWORKS[name].label} {version}",
             "language": "python",
-            "metadata": {"debugger": True},
+            "metadata": {"debugger": True, "supported_encryption": ["curve"]},
             "env": {"PYTHONPATH": str(SOURCE)},
         }
-        folder = self._kernel_folder(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "kernel.json").write_text(json.dumps(kernel, indent=1), encoding="utf-8")
+        file = self._kernel_folder(name) / "kernel.json"
+        file.write_text(json.dumps(kernel, indent=1), encoding="utf-8")
 
 
 def _lock(environment: str) -> str:

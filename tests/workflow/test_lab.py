@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import logging
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -14,14 +15,16 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
-from jupyter_client.kernelspec import get_kernel_spec
+from jupyter_client import KernelManager
+from jupyter_client.kernelspec import KernelSpecManager, get_kernel_spec
 from nbclient import NotebookClient
 from tests.conftest import ROOT
 from tests.workflow.jupyter_server import fetch, jupyterlab
 
 from horizont.config.interpreters import environment_folder
 from horizont.config.system import FRAMEWORKS, framework_info, installed_version
-from horizont.workflow import lab, progress
+from horizont.workflow import lab, lab_extension, progress
+from horizont.workflow.paths import Paths
 from horizont.workflow.progress import PROGRESS_VARIABLE
 
 NOTIFICATION = "@jupyterlab/apputils-extension:notification"
@@ -80,6 +83,33 @@ def test_jupyterlab_opens_the_project_and_does_not_fetch_news(address: str) -> N
     assert contents["path"] == "notebooks/start.ipynb"
     settings = json.loads(fetch(f"{address}/lab/api/settings/{NOTIFICATION}"))
     assert settings["schema"]["properties"]["fetchNews"]["default"] == "false"
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("kernel", ["python3", *(f"horizont-{name}" for name in FRAMEWORKS)])
+def test_a_kernel_of_the_laboratory_does_not_warn_when_it_starts(
+    kernel: str, tmp_path: Path
+) -> None:
+    if kernel not in KernelSpecManager().find_kernel_specs():
+        pytest.skip(f"{kernel} is not registered below {sys.prefix}")
+    assert "--KernelManager.transport_encryption=auto" in lab.lab_command(Paths(ROOT))
+    manager = KernelManager(kernel_name=kernel, transport_encryption="auto")
+    with (tmp_path / "log").open("wb") as log:
+        manager.start_kernel(stderr=log)
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(60)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert "without encryption" not in (tmp_path / "log").read_text()
+
+
+def test_a_warning_that_the_user_can_do_nothing_about_is_left_out() -> None:
+    texts = ["The websocket_ping_timeout (90000) cannot be longer", "another warning"]
+    records = [logging.makeLogRecord({"msg": text}) for text in texts]
+    assert [lab_extension._is_worth_a_line(record) for record in records] == [False, True]
 
 
 def test_the_figure_of_a_slider_is_shown() -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import zmq
+
 from horizont.analysis.runs import CertificateStatus
 from horizont.config.base import parse_config
 from horizont.config.run import Run
@@ -47,6 +49,8 @@ def lab_command(paths: Paths, arguments: Sequence[str] = ()) -> list[str]:
         f"--LabApp.app_settings_dir={LAB_SETTINGS_FOLDER}",
         f"--ServerApp.jpserver_extensions={{'{lab_extension.__name__}': True}}",
     ]
+    # Otherwise each kernel warns that other users of the machine could read what it is sent.
+    command += ["--KernelManager.transport_encryption=auto"] if zmq.has("curve") else []
     command += ["--allow-root"] if os.getuid() == 0 else []
     return [*command, *arguments]
 

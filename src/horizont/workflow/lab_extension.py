@@ -6,6 +6,7 @@ depend on notebooks, see only changes of their cells. Idle kernels end, once no 
 
 from __future__ import annotations
 
+import logging
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,15 @@ from horizont.workflow.notebook_files import strip_notebook
 #: A kernel that no browser shows ends after so long without a cell to run.
 IDLE_KERNEL_TIMEOUT_S = 900
 CULL_INTERVAL_S = 60
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Whether a line of the log is shown: not a warning that the user can do nothing about.
+
+    Jupyter's timeout of pings is three intervals, of which Tornado takes no more than one. With a
+    timeout of one interval, Jupyter would close connections whenever its timer is late.
+    """
+    return "websocket_ping_timeout" not in record.getMessage()
 
 
 def _load_jupyter_server_extension(server_app: Any) -> None:
@@ -30,6 +40,7 @@ def _load_jupyter_server_extension(server_app: Any) -> None:
             strip_notebook(model["content"], Path(path))
 
     server_app.contents_manager.register_pre_save_hook(strip_before_save)
+    logging.getLogger("tornado.general").addFilter(_is_worth_a_line)
     kernels = server_app.kernel_manager
     if not kernels.cull_idle_timeout:  # unless the user has set it
         kernels.cull_idle_timeout = IDLE_KERNEL_TIMEOUT_S
