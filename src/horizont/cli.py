@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     interrupt_on_signals()
     if argv is None:  # a process of its own
         collect_rarely()
+        _open_closed_outputs()
     try:
         status = int(app(argv, prog_name=app.info.name, standalone_mode=False) or 0)
         if status == INTERRUPTED:  # to which typer turns a Ctrl-C
@@ -89,6 +90,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             place = error.filename or "the output"
             print(f"error: {place}: {error.strerror}", file=sys.stderr)
         return FAILED
+
+
+def _open_closed_outputs() -> None:
+    """Discard what goes to an output that the caller has closed, as by ``>&-``.
+
+    Its descriptor must not stay free: the next file that is opened would get the output of all
+    processes that are started.
+    """
+    for descriptor, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            discarded = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(discarded, descriptor)
+            if discarded != descriptor:
+                os.close(discarded)
+            setattr(sys, name, open(descriptor, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _print_version(is_asked: bool) -> None:
@@ -432,13 +448,15 @@ def pack(
 @app.command()
 def unpack(
     experiment: Annotated[str, typer.Argument(help="an experiment of reports/reference")],
-    folder: Annotated[Path, typer.Argument(help="for the records, in a new folder there")],
+    folder: Annotated[str, typer.Argument(help="for the records, in a new folder there")],
 ) -> None:
     """Restore packed records to folders."""
     from horizont.workflow.reference import unpack_experiment
 
-    number = unpack_experiment(experiment, folder, study_paths())
-    print(f"{folder / experiment}: {number} records, checked by SHA-256")
+    if not folder:  # the path of an empty string is the current folder
+        raise UserError("folder", folder, "a folder; the current one is .")
+    number = unpack_experiment(experiment, Path(folder), study_paths())
+    print(f"{Path(folder, experiment)}: {number} records, checked by SHA-256")
 
 
 @app.command()

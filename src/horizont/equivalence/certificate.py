@@ -221,9 +221,11 @@ def read_certificate(path: Path) -> EquivalenceCertificate:
     return parse_certificate(read_json(path), path)
 
 
-def parse_certificate(values: dict[str, Any], path: Path) -> EquivalenceCertificate:
+def parse_certificate(values: Any, path: Path) -> EquivalenceCertificate:
     """Return the certificate with the content of a file; refuse one of another format."""
+    remedy = "`horizont verify` writes a new certificate"
+    if not isinstance(values, dict):
+        raise UserError(str(path), values, f"a mapping; {remedy}")
     if values.get("format") != FORMAT:
-        allowed = f"{FORMAT}; `horizont verify` writes a new certificate"
-        raise UserError(f"{path}: format", values.get("format"), allowed)
+        raise UserError(f"{path}: format", values.get("format"), f"{FORMAT}; {remedy}")
     return parse_config(EquivalenceCertificate, values, str(path))

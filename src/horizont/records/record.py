@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
@@ -219,11 +221,13 @@ class Record:
 
     def read_json(self, name: str) -> Any:
         """Read a JSON file as it was written."""
-        return read_json(self.path(name))
+        with _with_remedy(self.folder):
+            return read_json(self.path(name))
 
     def read_table(self, name: str) -> pa.Table:
         """Read a Parquet file, with the columns of format 2."""
-        table = read_table(self.path(name))
+        with _with_remedy(self.folder):
+            table = read_table(self.path(name))
         return format1.convert_table(table) if self.format == 1 else table
 
     def _read_optional(self, name: str) -> pa.Table | None:
@@ -236,18 +240,36 @@ def read_record(folder: Path) -> Record:
     Raises `UserError` if a file is missing or damaged, or the format is unknown.
     """
     run, number = read_run(folder)
-    environment = read_json(folder / "environment.json")
-    result = read_json(folder / "result.json")
+    environment = _read_mapping(folder, "environment.json")
+    result = _read_mapping(folder, "result.json")
     if number == 1:
         result = format1.convert_result(result)
         environment = format1.convert_environment(environment, run.topology.launcher)
-    return Record(
-        folder=folder,
-        run=run,
-        environment=environment,
-        result=parse_config(RunResult, result, "result.json"),
-        format=number,
-    )
+    with _with_remedy(folder):
+        parsed = parse_config(RunResult, result, str(folder / "result.json"))
+    return Record(folder=folder, run=run, environment=environment, result=parsed, format=number)
+
+
+@contextmanager
+def _with_remedy(folder: Path) -> Iterator[None]:
+    """Add to the error of a damaged file of a record how the record is made again."""
+    try:
+        yield
+    except UserError as error:
+        # records/<experiment>/<workload>/<key>; the run itself may be what is damaged.
+        _, _, below = folder.absolute().as_posix().rpartition("/records/")
+        experiment = below.split("/")[0] if below.count("/") else "EXPERIMENT"
+        remedy = f"delete the folder of this record and run `horizont run {experiment}` again"
+        raise UserError(error.field, error.value, f"{error.allowed}; {remedy}") from None
+
+
+def _read_mapping(folder: Path, name: str) -> dict[str, Any]:
+    """Read a JSON file of a record that holds a mapping."""
+    with _with_remedy(folder):
+        values = read_json(folder / name)
+        if not isinstance(values, dict):
+            raise UserError(str(folder / name), values, "a mapping")
+    return values
 
 
 def read_run(folder: Path) -> tuple[Run, int]:
@@ -255,7 +277,7 @@ def read_run(folder: Path) -> tuple[Run, int]:
 
     Raises `UserError` if the file is missing or damaged, or the format is unknown.
     """
-    return parse_spec(read_json(folder / "spec.json"), folder / "spec.json")
+    return parse_spec(_read_mapping(folder, "spec.json"), folder / "spec.json")
 
 
 def parse_spec(spec: dict[str, Any], path: Path) -> tuple[Run, int]:
@@ -268,7 +290,7 @@ def parse_spec(spec: dict[str, Any], path: Path) -> tuple[Run, int]:
         raise UserError(f"{path}: format", number, f"1 or {FORMAT}")
     if number == 1:
         spec = format1.convert_run(spec)
-    return parse_config(Run, spec, "spec.json"), number
+    return parse_config(Run, spec, str(path)), number
 
 
 def find_record(store: Path, key: str) -> Record | None:

@@ -200,6 +200,10 @@ def unpack_experiment(name: str, folder: Path, paths: Paths) -> int:
     try:
         for record in records:
             record.restore(target / record.row["run"])
+    except OSError as error:
+        shutil.rmtree(target, ignore_errors=True)
+        allowed = f"a writable folder ({error.strerror})"
+        raise UserError("folder", str(folder), allowed) from None
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
