@@ -100,3 +100,19 @@ def test_notes_get_the_width_that_the_numbers_leave(
     assert [row.split()[:3] for row in rows[::2]] == [[size, "x", "42"] for size in "248"]
     assert all(" (75%) " in row and "recording its" in row for row in rows)
     assert any(line.startswith("The mean staleness of an update is") for line in lines)
+
+
+def test_failed_runs_alone_are_not_followed_by_a_certificate(
+    study_folder: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    apply_profile(study_folder, "full")
+    result = RunResult(status="failed", reason="worker-0 ended with status 1: No space left")
+    records = [
+        replace(record, result=result)
+        for record in open_pack("local", Paths(ROOT))[0].records(WORKLOAD)
+    ]
+    show_outcome("local", records, study_folder)
+    *_, failure, following = capsys.readouterr().out.splitlines()
+    assert "No space left" in failure
+    assert following.startswith("next: horizont run local, without the cause; see ")
+    assert following.endswith("/logs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -28,6 +29,10 @@ TERMINATION_S = 2.0
 #: Start of the last line of a traceback, of a message of the command line, or of a fatal error that
 #: a library in C++ has logged before it aborted: ``F1123 08:55:07.998125    7657 client.h:80] ``.
 ERROR_LINE = re.compile(r"(error|[\w.]*(Error|Exception|Interrupt)): |F\d{4} [\d:.]+ +\d+ \S+\] ")
+
+
+#: With less, a disk counts as full if a process could not write why it failed.
+_LEAST_FREE_BYTES = 2**16
 
 
 class ProcessGroup(ProcessHandle):
@@ -108,18 +113,32 @@ class ProcessGroup(ProcessHandle):
         return float(times.user + times.system)
 
     def last_error(self) -> str:
-        """Return the last line with an error in the log, or its last line."""
+        """Return the last line with an error in the log, or its last line.
+
+        A full disk is named with the folder; the log may be empty then.
+        """
         text = self.log.read_text(encoding="utf-8", errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in lines]  # a prefix of PyTorch
         errors = [line for line in lines if ERROR_LINE.match(line)]
-        return (errors or lines or [""])[-1]
+        error = (errors or lines or [""])[-1]
+        full = os.strerror(errno.ENOSPC)
+        if full in error or (not error and _free_bytes(self.log) < _LEAST_FREE_BYTES):
+            # The folder of an incomplete record is hidden, and gets another name.
+            hidden = (one for one in self.log.parents if one.name.startswith("."))
+            error = f"{error or full} in {next(hidden, self.log).parent}"
+        return error
 
     def attach_sampler(self, sampler: SamplerClient) -> None:
         """Sample the process and its descendants, and its GPU if it has one."""
         sampler.add_root(self.process.pid, self.name)
         if device := self.plan.environment.get(VISIBLE_DEVICES):
             sampler.add_device(self.name, device)
+
+
+def _free_bytes(path: Path) -> int:
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize
 
 
 @contextlib.contextmanager

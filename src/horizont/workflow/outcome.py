@@ -95,6 +95,10 @@ def _closing_lines(experiment: str, records: Sequence[Record], paths: Paths) -> 
         lines.append(f"{disturbed} of {len(succeeded)} runs were {DISTURBED}")
     if len(skipped) == len(records):
         return [*lines, "next: horizont config check, which counts what would be skipped here"]
+    if not any(record.is_final for record in records):
+        failed_one = next(record for record in records if record.result.status != "skipped")
+        logs = failed_one.path("logs")
+        return [*lines, f"next: horizont run {experiment}, without the cause; see {logs}"]
     is_timed = not any(record.run.fault for record in records)
     if is_timed and not any(record.run.block for record in records):
         lines.append(f"one block: no interval; `blocks: 4` in experiments.{experiment} gives one")
