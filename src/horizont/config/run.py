@@ -15,6 +15,9 @@ from horizont.config.topology import Topology
 from horizont.config.workload import Workload
 from horizont.errors import UserError
 
+#: More steps are a mistake: at 100 steps a second they take hours.
+MAX_STEPS = 1_000_000
+
 
 class StepCounts(ConfigModel):
     """How many steps of each kind a worker makes, in this order.
@@ -27,11 +30,11 @@ class StepCounts(ConfigModel):
 
     RENAMED: ClassVar[Mapping[str, str]] = {"bare": "timed", "drained": "input_batches"}
 
-    warmup: int = Field(ge=1)
-    timed: int = Field(ge=1)
-    instrumented: int = Field(default=0, ge=0)
-    profiled: int = Field(default=0, ge=0)
-    input_batches: int = Field(default=0, ge=0)
+    warmup: int = Field(ge=1, le=MAX_STEPS)
+    timed: int = Field(ge=1, le=MAX_STEPS)
+    instrumented: int = Field(default=0, ge=0, le=MAX_STEPS)
+    profiled: int = Field(default=0, ge=0, le=MAX_STEPS)
+    input_batches: int = Field(default=0, ge=0, le=MAX_STEPS)
 
     @property
     def total(self) -> int:

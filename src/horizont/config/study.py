@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from horizont.config.base import ConfigModel, parse_config
 from horizont.config.data import DataConfig
 from horizont.config.experiment import WORKLOAD_FIELDS, Experiment
-from horizont.config.run import Run, StepCounts
+from horizont.config.run import MAX_STEPS, Run, StepCounts
 from horizont.config.system import System, parse_system
 from horizont.config.workload import Workload
 from horizont.errors import UserError
@@ -48,6 +48,8 @@ class ComparisonSchedule(ConfigModel):
     def _check_ascending(self) -> ComparisonSchedule:
         if list(self.at_steps) != sorted(set(self.at_steps)) or self.at_steps[0] < 1:
             raise UserError("at_steps", list(self.at_steps), "ascending numbers from 1 up")
+        if self.at_steps[-1] > MAX_STEPS:
+            raise UserError("at_steps", self.at_steps[-1], f"numbers up to {MAX_STEPS}")
         return self
 
 

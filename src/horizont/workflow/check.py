@@ -55,13 +55,13 @@ def load_study(paths: Paths) -> Study:
             info = find_info(study.data, workload.dataset, paths.root)
             network_for(workload, info.shape, info.classes)
         largest[name] = _largest_batch(study, workload, info)
-        if name in study.equivalence.workloads and workload.dataset not in study.data.own:
-            with error_context("data"):
-                split_sizes(info, study.data.train_examples, study.data.test_examples)
+        if name in study.equivalence.workloads:
+            _check_compared(study, name, info, largest[name])
         if info.kind == "text":
             texts.add(name)
         else:
-            images_to_test[name] = study.data.test_examples or info.splits["test"]
+            available = info.splits["test"]
+            images_to_test[name] = min(available, study.data.test_examples or available)
     for system in study.systems():
         # Not checked by `System`, because settings and records must be readable on any machine.
         lacks_compiler = system.variant_info.needs_compiler and not has_compiler()
@@ -86,6 +86,19 @@ def _largest_batch(study: Study, workload: Workload, info: DatasetInfo) -> int:
     """Return the number of examples, or of sequences of a text, that there are to train on."""
     examples = min(info.splits["train"], study.data.train_examples or info.splits["train"])
     return examples if info.kind == "image" else (examples - 1) // workload.time_steps
+
+
+def _check_compared(study: Study, name: str, info: DatasetInfo, largest: int) -> None:
+    """Refuse parts of the data, and steps of the comparator, that need more than there is."""
+    if info.name not in study.data.own:
+        with error_context("data"):
+            split_sizes(info, study.data.train_examples, study.data.test_examples)
+    batch = study.equivalence.schedule_for(name).batch
+    if batch > largest:
+        is_own = name in study.equivalence.overrides
+        field = f"equivalence.overrides.{name}.batch" if is_own else "equivalence.batch"
+        allowed = f"at most {largest}, as {info.name} has no more to train on"
+        raise UserError(field, batch, allowed)
 
 
 def _check_evaluation(experiment: Experiment, images: int) -> None:

@@ -1,0 +1,40 @@
+"""Mistakes with data sets of the user: settings that the files cannot fulfil."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+import yaml
+from PIL import Image
+from tests.conftest import change_setting
+
+from horizont.workflow.paths import Paths
+
+LENET = "workloads.lenet5-cifar10"
+
+
+@pytest.fixture
+def own_images(study_folder: Paths) -> Paths:
+    """Write 20 images of each of two classes, of which 4 are tested, and settings that use them."""
+    for name in ("blue", "red"):
+        folder = study_folder.root / "data" / "own" / "shapes" / name
+        folder.mkdir(parents=True)
+        for number in range(20):
+            Image.new("RGB", (16, 16), name).save(folder / f"{number:02}.png")
+    values = yaml.safe_load(study_folder.params.read_text())
+    values["data"] |= {"own": {"shapes": {"kind": "image"}}}
+    values["datasets"] = ["shapes"]
+    values["workloads"]["lenet5-cifar10"]["dataset"] = "shapes"
+    values["equivalence"]["batch"] = 8
+    values["experiments"] = {"local": values["experiments"]["local"]}
+    values["experiments"]["local"] |= {"global_batch": 8, "evaluation": {"examples": 4}}
+    study_folder.params.write_text(yaml.safe_dump(values))
+    return study_folder
+
+
+def test_an_evaluation_needs_as_many_images(own_images: Paths, refused: Callable[..., str]) -> None:
+    change_setting(own_images, "experiments.local.evaluation", {"examples": 200})
+    line = refused("config", "check")
+    assert re.search("experiments.local.evaluation.examples: 200 .*at most 4, as", line), line
