@@ -211,15 +211,20 @@ def device_environment(job: WorkerJob | TraceJob) -> dict[str, str]:
     return {**DEVICE_ORDER, VISIBLE_DEVICES: visible_device(rank)}
 
 
-def format_plan(run: Run, data_folder: Path | None = None, files_folder: Path | None = None) -> str:
-    """Format the processes of a run as text; no hosts, ports or record have to exist."""
+def format_plan(
+    run: Run, data_folder: Path | None = None, files_folder: Path | None = None, label: str = ""
+) -> str:
+    """Format the processes of a run as text; no hosts, ports or record have to exist.
+
+    The label is that of the run, by default of its system and block.
+    """
     addresses = [f"{host}:PORT" for _, _, host in role_assignment(run)]
     dataset = data_folder or Path("data", "prepared", run.workload.dataset)
     plan = plan_run(run, Path("RECORD"), dataset, addresses, files_folder)
     topology = run.topology.model_dump(exclude_defaults=True, exclude={"launcher"})
     settings = "".join(f", {name} {value}" for name, value in topology.items())
     lines = [
-        f"{run.workload_name} {run.system.name}, block {run.block + 1}: "
+        f"{label or f'{run.workload_name} {run.system.name}, block {run.block + 1}'}: "
         f"{counted(len(plan.processes), 'process')}, launcher {run.topology.launcher}{settings}"
     ]
     for process in plan.processes:

@@ -16,6 +16,7 @@ from horizont.workflow.measure import run_experiment
 from horizont.workflow.notebooks import run_notebook
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.reference import open_pack
+from horizont.workflow.run_labels import run_label
 
 
 def execute_experiment(name: str, paths: Paths | None = None) -> list[Path]:
@@ -84,7 +85,7 @@ def print_plans(name: str, workload: str, paths: Paths) -> None:
     for each in (workload,) if workload else study.experiment(name).workloads:
         for run in study.runs(name, each):
             planned = with_local_fallback(run)
-            print(format_plan(planned))
+            print(format_plan(planned, label=run_label(planned, study)))
             if reason := skip_reason(planned):
                 print(f"skipped on this machine: {reason}")
                 continue

@@ -31,6 +31,7 @@ from horizont.workflow.paths import Paths
 from horizont.workflow.prepare import ensure_prepared, prepare_files
 from horizont.workflow.progress import Progress
 from horizont.workflow.provenance import run_provenance
+from horizont.workflow.run_labels import run_label
 
 #: Locked during a measurement: one file for all users and studies of the machine.
 LOCK_FILE = Path("/tmp/horizont.lock")
@@ -65,6 +66,7 @@ def execute_runs(
         if run.workload.dataset != dataset.name:  # an anchor
             assert study is not None
             own = ensure_prepared(study, run.workload.dataset, paths)
+        progress.start(run_label(run, study))
         return _load_or_run(run, own, paths, progress, folder)
 
     def is_complete(run: Run) -> bool:
@@ -89,7 +91,6 @@ def _load_or_run(
     """Open the final record of a run in a folder; execute the run if there is none."""
     provenance = run_provenance(run, dataset)
     key = run_key(run, provenance)
-    progress.start(_run_label(run))
     if record := _final_record(store, key):
         progress.finish("available", executed=False)
         return record
@@ -121,13 +122,6 @@ def _load_or_run(
 def _final_record(store: Path, key: str) -> Record | None:
     record = find_record(store, key)
     return record if record is not None and record.is_final else None
-
-
-def _run_label(run: Run) -> str:
-    label = f"{run.workload_name} {run.system.name}"
-    label += f", {run.fault.name}" if run.fault is not None else ""
-    label += f", {run.input.label(run.system.framework)}" if run.input.from_files else ""
-    return f"{label}, block {run.block + 1}"
 
 
 def _outcome_label(record: Record) -> str:
