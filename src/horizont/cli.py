@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_closed_outputs() -> None:
-    """Discard what goes to an output that the caller has closed, as by ``>&-``.
+    """Replace an output that the caller has closed, as by ``>&-``, by the null device.
 
     Its descriptor must not stay free: the next file that is opened would get the output of all
     processes that are started.
