@@ -29,7 +29,7 @@ from horizont.reporting import labels
 from horizont.reporting.answer import cause_sentence
 from horizont.reporting.tables import format_number, rate_format
 from horizont.statistics.comparison import MARGIN
-from horizont.statistics.intervals import median
+from horizont.statistics.intervals import LEVEL, attainable_level, median
 from horizont.wording import counted
 
 NOTHING = "No run has succeeded."
@@ -80,7 +80,10 @@ def _lead(cell: Cell, names: Mapping[str, str]) -> str:
     first, second = names[cell.winner], names[cell.runner_up]
     factor = f"{cell.ratio:.2f}"
     if not isnan(cell.low):
-        factor += f" ({cell.low:.2f} to {cell.high:.2f})"
+        blocks = len({record.run.block for record in cell.records})
+        # Of more blocks it is the median, as in the table of verdicts.
+        of_blocks = f", the mean of {blocks} blocks" if attainable_level(blocks) < LEVEL else ""
+        factor += f" ({cell.low:.2f} to {cell.high:.2f}{of_blocks})"
     if cell.verdict == "clear":
         return f"{first} trains fastest, by a factor of {factor} before {second}."
     if cell.verdict == "equal":
