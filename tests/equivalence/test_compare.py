@@ -366,6 +366,16 @@ def test_the_rounding_of_a_small_loss_is_that_of_numbers_of_order_one(
     assert (not found) == is_equal
 
 
+def test_equal_examples_whose_errors_do_not_average_out_are_within_the_bound() -> None:
+    # The mean loss of MXNet over images of one colour in two classes, beside that of the others.
+    loss, distance = np.log(2), 2.88e-6
+    traces = {
+        name: trace(loss__0__loss=np.array(value))
+        for name, value in {"a": loss, "b": loss, "c": loss * (1 + distance)}.items()
+    }
+    assert not failures(TraceSet("float32", traces, float64_reference=traces))
+
+
 def test_a_certificate_of_an_earlier_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "certificate.json"
     write_certificate(path, certificate(trace(), trace()))

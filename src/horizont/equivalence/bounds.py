@@ -24,7 +24,9 @@ at every call, which no rerun would show; but a large error may be a defect of f
 **Continuous quantities** in float32. Logits and losses do not jump where a gradient does. Their
 bound is a small multiple of the noise, or of the error, that is typical of the frameworks: of the
 median, which a single framework with less precise activations does not change. A loss is the
-difference of numbers of order one: the smaller it is, the larger is their rounding beside it.
+difference of numbers of order one: the smaller it is, the larger is their rounding beside it. In a
+batch of equal examples the errors of their losses are equal, too, and do not average out: of images
+of one colour, MXNet's mean loss was 24 units in the last place off.
 
 **Reduced precision.** A variant may round the inputs of its float32 products to fewer bits, as
 TF32 does to 11. Its bound in float32 is the same multiple of the noise and of the error, the
@@ -50,7 +52,7 @@ NOISE_FACTOR = 10.0
 ERROR_CAP = 2e-5
 FLOOR_ULPS = 64.0
 CONTINUOUS_FACTOR = 4.0
-CONTINUOUS_FLOOR_ULPS = 16.0
+CONTINUOUS_FLOOR_ULPS = 32.0
 EVIDENCE_BOUND = 1e-3
 MAX_BOUND = 2.0
 
