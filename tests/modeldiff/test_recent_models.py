@@ -82,3 +82,10 @@ def test_a_schedule_is_named_as_not_compared() -> None:
     )
     assert report.verdict == "the same, StepLR not compared"
     assert "not compared: StepLR of A, StepLR of B" in str(report)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm")
+def test_weights_normalized_by_either_function_are_paired() -> None:
+    both = f"{MODELS}:normalized"
+    report = diff(both, both, "4x8", Options(args_a="is_parametrized=False"))
+    assert (report.pairs, report.verdict) == (2, "the same")

@@ -137,3 +137,10 @@ def scheduled(gamma: float = 0.5) -> tuple[Any, ...]:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma)
     return model, nn.CrossEntropyLoss(), optimizer, schedule
+
+
+def normalized(*, is_parametrized: bool = True) -> nn.Module:
+    """Return layers whose weights are normalized by either function of PyTorch."""
+    utils: Any = nn.utils
+    normalize = utils.parametrizations.weight_norm if is_parametrized else utils.weight_norm
+    return nn.Sequential(normalize(nn.Linear(8, 16)), nn.ReLU(), normalize(nn.Linear(16, 3), dim=1))

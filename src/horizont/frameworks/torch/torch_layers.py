@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from .torch_parts import Division, Part, is_transposed_dense
+from .torch_tensors import normalized_weights
 
 Undo = Callable[[], object]
 
@@ -104,6 +105,7 @@ class Entry:
     def _tensors(self) -> dict[str, tuple[Any, ...]]:
         """Return the tensors of each role; several are summed."""
         own: dict[str, Any] = {**self.module._parameters, **self.module._buffers}
+        own |= normalized_weights(self.module)
         if isinstance(self.module, Part):
             own = self.module.owned
             self.rows = {"kernel": self.module.rows, "bias": self.module.rows}
@@ -293,6 +295,9 @@ def entries_of(model: nn.Module, divisions: Sequence[Division] = ()) -> list[Ent
         for each in module.children()
     }
     inside |= {id(each.module) for each in divisions}
+    for module in model.modules():
+        if normalized_weights(module):
+            inside |= {id(each) for each in module.parametrizations.modules()}
     for name, module in model.named_modules():
         if id(module) in inside:
             continue

@@ -23,6 +23,19 @@ def checked(model: Any) -> torch.nn.Module:
     return model
 
 
+def normalized_weights(module: torch.nn.Module) -> dict[str, Any]:
+    """Return magnitude and direction of weights that are normalized by a parametrization.
+
+    The names are those of the older function for it, `torch.nn.utils.weight_norm`.
+    """
+    found: dict[str, Any] = {}
+    parametrizations: Any = getattr(module, "parametrizations", {})
+    for name, each in parametrizations.items():
+        if hasattr(each, "original1"):
+            found |= {f"{name}_g": each.original0, f"{name}_v": each.original1}
+    return found
+
+
 def first_tensor(value: Any) -> Any:
     """Return the first floating-point tensor in what a layer or model returned; None if none."""
     return tensor_in(value)[1]
