@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+import typst
 
 from horizont.errors import UserError
-from horizont.reporting.pdf import _prepare, breakable, build_pdf, column_widths
+from horizont.reporting.pdf import _prepare, build_pdf
+from horizont.reporting.pdf_tables import breakable, column_widths, text_em
 
 TEMPLATE = Path(__file__).parents[2] / "docs" / "book" / "template.typ"
 
@@ -21,7 +24,7 @@ PAGE = """
 <div><span id="document-x"></span><section id="x"><h3>Second page</h3>
 <div class="cell tag_site-only"><p>only on the site</p></div>
 <div class="cell"><div class="cell_input"><pre>code()</pre></div></div>
-<section id="sub"><h4>Below</h4>
+<section id="sub"><h4>Below</h4><p class="rubric" id="output">In an output</p>
 <figure id="speed" class="hz-figure"><svg width="10" height="10"><style>p{}</style>
 <rect width="5" height="5"/></svg><figcaption><p><span class="caption-number">Figure 1 </span>
 <span class="caption-text">What [it] shows. <a class="hz-data" href="a.csv">data</a></span></p>
@@ -88,6 +91,22 @@ def test_columns_that_do_not_fit_share_the_line() -> None:
     assert sum(unbreakable) == pytest.approx(459)
 
 
+def test_bold_headings_are_words_that_cannot_break() -> None:
+    headings = [["note"], ["waiting"], ["communication"]]
+    note, waiting, communication = column_widths(
+        [[40 * "a long note "], ["1.5"], ["2.5"]], 7.5, headings
+    )
+    plain = column_widths([[40 * "a long note "], ["waiting"], ["communication"]], 7.5)
+    assert waiting > plain[1]
+    assert communication > plain[2] > text_em("communication") * 7.5
+    assert note + waiting + communication == pytest.approx(459)
+
+
+def test_a_table_has_the_size_by_which_its_columns_are_measured(prepared: str) -> None:
+    assert '<table data-typst:text:size="8.5pt"' in prepared
+    assert not re.search(r"show table: set text\(size", TEMPLATE.read_text(encoding="utf-8"))
+
+
 def test_a_table_that_does_not_fit_has_widths(tmp_path: Path) -> None:
     page = PAGE.replace("<td>c</td>", f"<td>{60 * 'long name '}</td>")
     assert "<colgroup>" not in _prepare(PAGE, tmp_path)
@@ -108,6 +127,35 @@ def test_lists_and_long_tables_are_left_to_the_site(prepared: str) -> None:
 def test_long_names_can_break() -> None:
     assert breakable("short/name") == "short/name"
     assert breakable("a_very_long/name_of_a_record").count("\u200b") == 6
+    assert breakable("tensorflow-local-w1-b00-a87b").count("\u200b") == 4
+
+
+def test_a_word_with_one_hyphen_cannot_break() -> None:
+    assert breakable("synthetic stand-in") == "synthetic stand-\u2060in"
+    assert breakable("-1.5") == "-1.5"
+
+
+def test_headings_in_outputs_are_headings(prepared: str) -> None:
+    assert "<h3>In an output</h3>" in prepared
+    assert "rubric" not in prepared
+
+
+def test_a_tall_figure_and_its_heading_fit_on_a_page(tmp_path: Path) -> None:
+    for name, height in (("tall", 3000), ("small", 100)):
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="650" height="{height}"></svg>'
+        (tmp_path / f"{name}.svg").write_text(svg)
+    places = "#context [#metadata((here().page(), here().position().y.pt())) <place>]"
+    pages = "".join(
+        f'#pagebreak(weak: true)\n== Heading {places}\n#figure(image("{name}.svg"), caption: [{500 * "word "} '
+        f"{places}])\n"
+        for name in ("tall", "small")
+    )
+    source = tmp_path / "page.typ"
+    source.write_text(TEMPLATE.read_text(encoding="utf-8") + pages, encoding="utf-8")
+    found = json.loads(typst.query(str(source), "<place>", field="value"))
+    for (heading_page, _), (caption_page, end_pt) in zip(found[::2], found[1::2], strict=True):
+        assert heading_page == caption_page
+        assert end_pt < 842 - 62, "the caption ends above the bottom margin"
 
 
 def test_a_book_is_set(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from horizont.errors import Problem, UserError
+from horizont.reporting.pdf_tables import new_tag, set_table
 from horizont.reporting.svg import FONT
 
 #: The font of figures on paper; Matplotlib ships it.
@@ -23,23 +24,10 @@ _SITE_ONLY = (
 #: A table with more cells, such as that of all runs, fills pages that are not read on paper.
 _MOST_CELLS = 400
 
-#: Tables with more columns than this are set in smaller type.
-_WIDE_TABLE = 6
-
-#: Sizes of text in tables, and the attribute that Pandoc hands to Typst for the smaller one.
-_TABLE_PT, _WIDE_TABLE_PT = 8.5, 7.5
-_SMALL = {"data-typst:text:size": f"{_WIDE_TABLE_PT}pt"}
-
-#: Width of a page without its margins, of the insets of a column, and of a typical character
-#: relative to the size of its text.
-_LINE_PT, _INSETS_PT, _CHARACTER_EM = 459.0, 6.0, 0.56
-
 #: Symbols that Pandoc calls as an earlier version of Typst did.
 _OLD_SYMBOLS = re.compile(r"\b(dot|plus|minus|times)\.circle\b")
 
 _SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
-_WORD_ENDS = re.compile(r"[\s\u200b]+")
-_NUMBER = re.compile(r"^[-−+]?[\d.,]+([eE]-?\d+)?\s?%?$")
 
 
 def build_pdf(html: Path, template: Path, out: Path) -> None:
@@ -112,7 +100,7 @@ def _prepare(page: str, folder: Path) -> str:
         table["id"] = figure.get("id", "")
         figure.replace_with(table)
     for table in soup.select("table"):
-        _set_table(table)
+        set_table(table)
     _keep_used_anchors(soup)
     return str(soup)
 
@@ -148,82 +136,20 @@ def _chapters(soup: Any) -> Iterator[Any]:
             heading.name = f"h{int(heading.name[1]) - surplus}"
             heading["id"] = heading.parent.attrs.pop("id", "")  # Pandoc drops the sections
         headings[0]["id"] = name
+        for rubric in page.select("p.rubric"):
+            _set_rubric(rubric)
         yield page
 
 
-def _set_table(table: Any) -> None:
-    """Remove empty columns, align numbers, make long names breakable, and shrink wide tables."""
-    rows = [row for row in table.select("tr") if not row.select("[colspan]")]
-    width = 0
-    for column in zip(*(row.find_all(["td", "th"]) for row in rows), strict=True):
-        texts = [cell.get_text().strip() for cell in column if cell.name == "td"]
-        if texts and not any(texts):
-            for cell in column:
-                cell.extract()
-            continue
-        width += 1
-        known = [text for text in texts if text not in ("", "–")]
-        is_number = bool(known) and all(_NUMBER.match(text) for text in known)
-        for cell in column:
-            cell["style"] = f"text-align: {'right' if is_number else 'left'}"
-    for cell in table.select("[colspan]"):
-        cell["colspan"] = width
-    for cell in table.select("th"):
-        cell.string = re.sub(r"(?<=_)(?=\w)", "\u200b", cell.get_text())
-        cell.string.wrap(_new("strong"))
-    for text in table.find_all(string=True):
-        text.replace_with(breakable(str(text)))
-    is_wide = width > _WIDE_TABLE
-    if is_wide:
-        table.attrs |= _SMALL
-    columns = zip(*(row.find_all(["td", "th"]) for row in rows), strict=True)
-    texts = [[cell.get_text().strip() for cell in column] for column in columns]
-    _set_widths(table, column_widths(texts, _WIDE_TABLE_PT if is_wide else _TABLE_PT))
-
-
-def _set_widths(table: Any, widths_pt: Sequence[float]) -> None:
-    if widths_pt:
-        group = _new("colgroup")
-        for width_pt in widths_pt:
-            group.append(_new("col", style=f"width: {100 * width_pt / _LINE_PT:.1f}%"))
-        table.insert(1 if table.caption else 0, group)
-
-
-def column_widths(columns: Sequence[Sequence[str]], text_pt: float) -> list[float]:
-    """Return the widths of the columns of a table in points; none if no line must break.
-
-    Typst divides the space equally among the columns that do not fit, so that a long note beside
-    short names would be set word by word. Here a column that is longer has more lines and is wider:
-    by the root of its length, up to that length, and not narrower than its longest word.
-    """
-    longest = [_width_pt(max(texts, key=len), text_pt) for texts in columns]
-    words = [
-        _width_pt(max(_WORD_ENDS.split("\n".join(texts)), key=len), text_pt) for texts in columns
+def _set_rubric(rubric: Any) -> None:
+    """Make a heading in an output, which Sphinx shows as a paragraph, one below its section's."""
+    levels = [
+        int(heading.name[1])
+        for section in rubric.find_parents("section")
+        for heading in section.find_all(re.compile(r"^h[1-6]$"), recursive=False)
     ]
-    if sum(longest) <= _LINE_PT:
-        return []
-
-    def widths(scale: float) -> list[float]:
-        return [
-            min(whole, max(word, scale * whole**0.5))
-            for whole, word in zip(longest, words, strict=True)
-        ]
-
-    low, high = 0.0, _LINE_PT
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if sum(widths(middle)) <= _LINE_PT else (low, middle)
-    found = widths(low)
-    return [width * _LINE_PT / sum(found) for width in found]
-
-
-def _width_pt(text: str, text_pt: float) -> float:
-    return _INSETS_PT + _CHARACTER_EM * text_pt * len(text)
-
-
-def breakable(text: str) -> str:
-    """Return a text whose long names can break after slashes, underscores, colons and dots."""
-    return re.sub(r"(?<=[/_:.])(?=\w)", "\u200b", text) if len(text) > 18 else text
+    rubric.name = f"h{max(levels, default=1) + 1}"
+    del rubric["class"]
 
 
 def _keep_used_anchors(soup: Any) -> None:
@@ -247,10 +173,4 @@ def _anchor(element: Any) -> Any:
     if re.fullmatch(r"h\d|figure|table", element.name):
         return element
     text = next((text for text in element.find_all(string=True) if text.strip()), None)
-    return text and text.wrap(_new("span"))
-
-
-def _new(name: str, **attributes: str) -> Any:
-    from bs4 import BeautifulSoup
-
-    return BeautifulSoup("", "html.parser").new_tag(name, attrs=attributes)
+    return text and text.wrap(new_tag("span"))
