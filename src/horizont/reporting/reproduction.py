@@ -13,6 +13,9 @@ from horizont.reporting.output import Message, TableOutput
 from horizont.reporting.registry import table
 from horizont.reporting.tables import format_interval, format_number, text_table
 
+#: Of smaller values, the digits that are shown are too few for a ratio.
+_LEAST_OF_A_RATIO = 0.05
+
 NUMBERS = frozenset({"expected", "obtained", "ratio", "interval"})
 NOTHING_COMPARABLE = "The reference has no runs with the settings of this study."
 NO_VERDICT_CHANGES = "No verdict differs from that of the reference."
@@ -34,14 +37,17 @@ def reproduction_rows(comparison: pd.DataFrame) -> pd.DataFrame:
         system, quantity, scale = labels.system_label(row["system"]), "examples/s", 1.0
         if row["quantity"] != "examples_per_s":
             quantity, scale = row["quantity"].removesuffix("_s") + ", ms", 1e3
+        ratio, low, high = (row[name] for name in ("ratio", "low", "high"))
+        if min(row["expected"], row["obtained"]) * scale < _LEAST_OF_A_RATIO:
+            ratio = low = high = None
         rows.append(
             {
                 "work": f"{row['experiment']}, {row['workload']}, {system}: {row['point']}",
                 "quantity": quantity,
                 "expected": _with_interval(row, "expected", scale),
                 "obtained": _with_interval(row, "obtained", scale),
-                "ratio": format_number(row["ratio"], ".2f"),
-                "interval": format_interval(row["low"], row["high"], ".2f"),
+                "ratio": format_number(ratio, ".2f"),
+                "interval": format_interval(low, high, ".2f"),
                 "outcome": row["outcome"],
             }
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,12 +12,21 @@ from horizont.reporting import labels
 from horizont.reporting.output import TableOutput
 from horizont.wording import shorten
 
+_SIGNED_ZERO = re.compile(r"^[-−+](?=0[0.,]*( ?%)?$)")
+
 CellFormat = str | Callable[[Any], str]
 
 
 def format_number(value: float | None, form: str) -> str:
-    """Format a number with a proper minus sign; a dash if it is missing."""
-    return "–" if value is None or pd.isna(value) else format(value, form).replace("-", "−")
+    """Format a number with a proper minus sign, if it does not round to zero; a dash if missing."""
+    if value is None or pd.isna(value):
+        return "–"
+    return unsigned_zero(format(value, form)).replace("-", "−")
+
+
+def unsigned_zero(text: str) -> str:
+    """Return a formatted number, without the sign of one that rounds to zero: `-0.00`."""
+    return _SIGNED_ZERO.sub("", text)
 
 
 def format_ms(value_s: float) -> str:
@@ -106,6 +116,7 @@ _NUMBER_COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "workers": ("workers", "{:.0f}"),
     "servers": ("servers", "{:.0f}"),
     "batch": ("batch", "{:,.0f}"),
+    "global_batch": ("global batch", "{:,.0f}"),
     "rate_mbit": ("link, Mbit/s", "{:,.0f}"),
     "sent_bytes": ("sent, KiB per step", lambda value: f"{value / 1024:,.1f}"),
     "received_bytes": ("received, KiB per step", lambda value: f"{value / 1024:,.1f}"),
@@ -176,7 +187,7 @@ def format_table(
 def _format_cell(value: object, form: CellFormat) -> str:
     if value is None or (isinstance(value, float) and pd.isna(value)):
         return "–"
-    return form.format(value) if isinstance(form, str) else form(value)
+    return unsigned_zero(form.format(value) if isinstance(form, str) else form(value))
 
 
 def text_table(
@@ -210,6 +221,6 @@ def _grouped(
 
 def format_wide(wide: pd.DataFrame, heading: str) -> TableOutput:
     """Build a table of milliseconds; the index becomes the first column, with a heading."""
-    cells = wide.map(lambda value: "–" if pd.isna(value) else f"{value:.2f}")
+    cells = wide.map(lambda value: "–" if pd.isna(value) else unsigned_zero(f"{value:.2f}"))
     cells.insert(0, heading, list(wide.index))
     return TableOutput(cells.reset_index(drop=True), frozenset({heading}))

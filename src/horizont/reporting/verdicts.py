@@ -100,7 +100,7 @@ def _drilldown_rows(drilldown: Drilldown) -> Iterator[dict[str, str]]:
             "B, ms": format_number(row["b_s"] * 1e3, ".2f"),
             "B - A, ms": format_number(row["difference_s"] * 1e3, "+.2f"),
             "interval": format_interval(row["low_s"] * 1e3, row["high_s"] * 1e3, "+.2f"),
-            "fraction": "0%" if fraction == "−0%" else fraction,
+            "fraction": fraction,
             "dominant": "yes" if row["is_dominant"] else "",
         }
 
