@@ -146,8 +146,8 @@ def test_a_tall_figure_and_its_heading_fit_on_a_page(tmp_path: Path) -> None:
         (tmp_path / f"{name}.svg").write_text(svg)
     places = "#context [#metadata((here().page(), here().position().y.pt())) <place>]"
     pages = "".join(
-        f'#pagebreak(weak: true)\n== Heading {places}\n#figure(image("{name}.svg"), caption: [{500 * "word "} '
-        f"{places}])\n"
+        f"#pagebreak(weak: true)\n== Heading {places}\n"
+        f'#figure(image("{name}.svg"), caption: [{500 * "word "} {places}])\n'
         for name in ("tall", "small")
     )
     source = tmp_path / "page.typ"

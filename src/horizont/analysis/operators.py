@@ -88,8 +88,8 @@ def classes_by_workload(records: Sequence[Record]) -> pd.DataFrame:
     that has profiles.
 
     ``workload``, ``framework``, ``operator_class`` (the last is `WHOLE_STEP`), ``self_s`` and
-    ``fraction`` as of `operator_classes`, and ``ratio`` to the least ``self_s`` of any framework;
-    NaN for a class that one framework alone has.
+    ``fraction`` as of `operator_classes`, and ``ratio`` to the least ``self_s`` of any framework
+    that takes time for the class; NaN if no other does.
     """
     profiled = [
         record
@@ -104,8 +104,9 @@ def classes_by_workload(records: Sequence[Record]) -> pd.DataFrame:
         classes = operator_classes(first)
         sums = classes.groupby("system", sort=False)[["self_s", "fraction"]].sum().reset_index()
         table = pd.concat([classes, sums.assign(operator_class=WHOLE_STEP)], ignore_index=True)
-        groups = table.groupby("operator_class")["self_s"]
-        ratio = (table["self_s"] / groups.transform("min")).where(groups.transform("size") > 1)
+        used_s = table["self_s"].where(table["self_s"] > 0)
+        groups = used_s.groupby(table["operator_class"])
+        ratio = (used_s / groups.transform("min")).where(groups.transform("count") > 1)
         framework = table.pop("system").str.partition("/")[0]
         tables.append(table.assign(workload=workload, framework=framework, ratio=ratio))
     columns = ["workload", "framework", "operator_class", "self_s", "fraction", "ratio"]

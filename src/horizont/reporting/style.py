@@ -10,6 +10,7 @@ colours of the data are readable on white and on near-black.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -110,6 +111,12 @@ FIGURE_WIDTH = 6.8
 #: Height of a row in inches.
 ROW_HEIGHT = 0.52
 
+#: Sizes of the text of a legend, the height of its rows in inches, and how many of them the heights
+#: of figures include.
+_LEGEND_PT = (9.0, 8.0)
+_LEGEND_ROW_HEIGHT = 0.19
+_INCLUDED_LEGEND_ROWS = 2
+
 _RC_PARAMS: dict[Any, Any] = {
     "figure.facecolor": "none",
     "savefig.facecolor": "none",
@@ -139,6 +146,7 @@ _RC_PARAMS: dict[Any, Any] = {
     "text.color": FOREGROUND,
     "font.family": "DejaVu Sans",
     "font.size": 9,
+    "text.hinting": "no_hinting",  # hinted at the resolution of SVG, texts would seem narrower
     "legend.frameon": False,
     "legend.fontsize": 9,
     "legend.handlelength": 1.4,
@@ -259,6 +267,12 @@ def grid_axis(axes: Axes, axis: str) -> None:
     axes.tick_params(length=0)
 
 
+def set_slanted_labels(axes: Axes) -> None:
+    """Set slanted labels on a horizontal axis, where they would overlap otherwise."""
+    for label in axes.get_xticklabels():
+        label.set(rotation=38, rotation_mode="anchor", ha="right", va="center", fontsize=8)
+
+
 def annotate(
     axes: Axes,
     text: str,
@@ -286,5 +300,23 @@ def set_log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
 
 
 def legend_above(figure: Figure, handles: Sequence[Artist], columns: int, **spacing: float) -> None:
-    """Add a legend above all axes of a figure."""
-    figure.legend(handles=list(handles), loc="outside upper left", ncols=columns, **spacing)
+    """Add a legend above all axes of a figure, which becomes higher for a legend of many rows.
+
+    If the legend would be wider than the figure, it is set in smaller type, or in fewer columns.
+    """
+    layouts = [(number, size) for number in range(columns, 0, -1) for size in _LEGEND_PT]
+    for number, size in layouts:
+        legend = figure.legend(
+            handles=list(handles),
+            loc="outside upper left",
+            ncols=number,
+            fontsize=size,
+            **spacing,
+        )
+        if legend.get_window_extent().width <= figure.bbox.width or number == 1:
+            break
+        legend.remove()
+    rows = math.ceil(len(handles) / number)
+    figure.set_figheight(
+        figure.get_figheight() + _LEGEND_ROW_HEIGHT * max(0, rows - _INCLUDED_LEGEND_ROWS)
+    )

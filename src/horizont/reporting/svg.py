@@ -51,7 +51,8 @@ def _render_svg(figure: Figure) -> str:
     svg = re.sub(r'(<svg[^>]*?) width="[^"]+pt"', rf'\1 width="{pixels}"', svg)
     # A marker is coloured where it is used; a colour in its definition would override dark mode.
     svg = re.sub(r'(<path id="m[^>]*?) style="[^"]*"', r"\1", svg)
-    svg = re.sub(r"(\d+\.\d{2})\d+", r"\1", svg)  # a hundredth of a point is enough
+    # A hundredth of a point is enough; a text may need more digits.
+    svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d+\.\d{2})\d+", r"\1", tag[0]), svg)
     return re.sub(r"\s*\n\s*", "\n", svg)
 
 

@@ -121,9 +121,9 @@ def distribution_cost_table(records: Sequence[Record]) -> TableOutput:
 @figure("links", title="Step time by link rate", needs=_varies_in_links)
 def link_figure(records: Sequence[Record]) -> Drawing:
     """A worker's timed step by the rate of each host's link, on logarithmic scales; median over the
-    runs. Black: the time that the busiest direction of any link needs for weights and gradients
-    alone. A ring uses all links equally; the link of a single server carries the traffic of all
-    workers.
+    runs. Horizontal strokes: the time that the busiest direction of any link needs for weights and
+    gradients alone. A ring uses all links equally; the link of a single server carries the traffic
+    of all workers.
     """
     import seaborn as sns
 

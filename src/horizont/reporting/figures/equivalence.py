@@ -21,15 +21,7 @@ from horizont.wording import counted
 #: Checks that compare two trainers.
 PAIR_CHECKS = ("frameworks", "variant")
 
-_SHORT_LABELS = {
-    "gradient": "grad.",
-    "evaluation": "eval.",
-    "step_loss": "losses",
-    "statistics": "stat.",
-    "optimizer": "opt.",
-    "batch": "batches",
-    "rate": "rates",
-}
+_STAGE_LABELS = {"step_loss": "losses", "batch": "batches", "rate": "rates"}
 
 #: What each check of the comparator would find.
 _CHECK_LABELS = {
@@ -56,9 +48,9 @@ _LEAST_MARGIN = 1e-6
 def distance_figure(rows: Sequence[Mapping[str, Any]]) -> Drawing:
     """Largest distance over all tensors between two frameworks, relative to the norm of the tensor:
     from the initial weights to the updates after some steps, then losses, running statistics,
-    states and the steps with the batch sizes and learning rates of the study. The black lines are
-    the bounds. The grey bars show the distance of a framework from itself under different rounding.
-    A red ring marks a pair that exceeds its bound.
+    states and the steps with the batch sizes and learning rates of the study. The horizontal
+    strokes are the bounds. The grey bars show the distance of a framework from itself under
+    different rounding. A red ring marks a pair that exceeds its bound.
     """
     distances = pd.DataFrame([row for row in rows if row["check"] in PAIR_CHECKS])
     # Statistics and states accompany the updates, steps of other batch sizes or learning rates are
@@ -66,7 +58,7 @@ def distance_figure(rows: Sequence[Mapping[str, Any]]) -> Drawing:
     grouped = ["step_loss", "statistics", "state", "optimizer", "batch", "rate"]
     is_state = distances["quantity"].isin(grouped)
     plotted = distances.assign(step=distances["step"].where(~is_state, 0))
-    plot = style.new_figure(3.9)
+    plot = style.new_figure(4.2)
     panels = plot.subplots(1, 2, sharey=True)
     for axes, dtype in zip(panels, ("float64", "float32"), strict=True):
         _plot_distance_panel(axes, plotted[plotted["dtype"] == dtype])
@@ -101,12 +93,12 @@ def _plot_distance_panel(axes: Axes, rows: pd.DataFrame) -> None:
     axes.plot([], [], color=style.FOREGROUND, linewidth=1.4, label="bound")
     axes.fill_between([], [], [], color=style.GRID, linewidth=0, label="noise")
     stage_labels = [
-        f"step\n{step}" if quantity == "update" else _SHORT_LABELS.get(quantity, quantity)
+        f"step {step}" if quantity == "update" else _STAGE_LABELS.get(quantity, quantity)
         for quantity, step in limits.index
     ]
     axes.set_xticks(range(len(limits)), labels=stage_labels)
-    axes.tick_params(axis="x", labelsize=7.5, labelrotation=0)
-    axes.set_xlim(-0.6, max(len(limits) - 0.4, 0.6))
+    style.set_slanted_labels(axes)
+    axes.set_xlim(-0.8, max(len(limits) - 0.2, 0.8))
 
 
 def _plot_pair(axes: Axes, rows: pd.DataFrame, pair: str, number: int, shift: float) -> None:

@@ -75,8 +75,7 @@ def _comparison_plot(study: Study, times: pd.DataFrame) -> Figure:
     times = times[times["experiment"].isin(experiments)]
     order = [name for name in study.workloads if name in set(times["workload"])]
     systems = list(dict.fromkeys(times["system"]))
-    legend_rows = -(-len(systems) // _LEGEND_COLUMNS)
-    plot = style.new_figure(0.7 + 0.2 * legend_rows + 0.4 * len(order))
+    plot = style.new_figure(1.1 + 0.4 * len(order))
     panels = plot.subplots(1, len(experiments), squeeze=False, sharey=True)[0]
     for axes, experiment in zip(panels, experiments, strict=True):
         _plot_panel(axes, times[times["experiment"] == experiment], order)

@@ -51,7 +51,7 @@ def operator_figure(records: Sequence[Record]) -> Drawing:
     if classes.empty:
         raise UserError("steps.profiled", 0, "at least 1, and a run that succeeded")
     systems = list(dict.fromkeys(classes["system"]))
-    plot, axes = system_rows(systems, 1.75)
+    plot, axes = system_rows(systems, 1.2)
     for row, system in enumerate(systems):
         own = classes[classes["system"] == system]
         fills = own["operator_class"].map(style.operator_class_fill)
@@ -76,7 +76,8 @@ def operator_figure(records: Sequence[Record]) -> Drawing:
 def operator_matrix(records: Sequence[Record]) -> Drawing:
     """Time per step by operator class, framework and network, as a multiple of that of the
     framework that spends least, from the profilers of one process. Only: no other framework has
-    this class. Without classes that take less than {least:.0%} of every step.
+    this class; empty: it takes no time. Without classes that take less than {least:.0%} of every
+    step.
     """
     times = classes_by_workload(records)
     largest = times.groupby("operator_class")["fraction"].max()
@@ -98,13 +99,13 @@ def operator_matrix(records: Sequence[Record]) -> Drawing:
 def _plot_ratios(axes: Axes, times: pd.DataFrame, rows: list[str], columns: list[str]) -> None:
     """Plot a field per class and framework, whose colour and number are the ratio."""
     norm = LogNorm(1.0, 10.0, clip=True)
-    for name, framework, ratio in times[["operator_class", "framework", "ratio"]].to_numpy():
+    present = times[times["self_s"] > 0]
+    for name, framework, ratio in present[["operator_class", "framework", "ratio"]].to_numpy():
         row, column = rows.index(name), columns.index(framework)
         level = 0.0 if pd.isna(ratio) else float(norm(ratio))
         axes.barh(row, 0.96, 0.94, column - 0.48, color=_RATIO_COLOURS(level), edgecolor="none")
-        text = "only" if pd.isna(ratio) else f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
         ink = _INK[level > 0.7]
-        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=ink)
+        axes.text(column, row, format_ratio(ratio), ha="center", va="center", fontsize=8, color=ink)
     style.grid_axis(axes, "x")
     axes.grid(visible=False)
     axes.set_xlim(-0.55, len(columns) - 0.45)
@@ -112,6 +113,13 @@ def _plot_ratios(axes: Axes, times: pd.DataFrame, rows: list[str], columns: list
     axes.set_yticks(range(len(rows)), labels=rows)
     names = map(labels.framework_label, columns)
     axes.set_xticks(range(len(columns)), labels=names, rotation=38, ha="right", fontsize=8)
+
+
+def format_ratio(ratio: float) -> str:
+    """Format a ratio with two digits; the colours distinguish no larger ones, which are noisy."""
+    if pd.isna(ratio):
+        return "only"
+    return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:.0f}" if ratio < 99.5 else ">99"
 
 
 @table("operator_classes", title="Operator classes", needs=_is_profiled)

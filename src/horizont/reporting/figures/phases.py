@@ -203,8 +203,8 @@ def _annotate_below(axes: Axes, row: int, text: str) -> None:
 
 @figure("startup", title="Start-up")
 def startup_figure(records: Sequence[Record]) -> Drawing:
-    """Start-up, from the start of a process to the end of its first step, in chronological order.
-    Throughput does not include it.
+    """Start-up, from the start of a process to the end of its first step, in chronological order:
+    means over processes and runs. Throughput does not include it.
     """
     times = startup_times(records)
     systems = systems_of(records)
@@ -218,7 +218,7 @@ def startup_figure(records: Sequence[Record]) -> Drawing:
         segments = zip(own["mean_s"], own["phase"].map(fills), strict=True)
         if not stacked_bar(axes, row, segments, 0.5):
             annotate_missing(axes, row, "did not start")
-    axes.set_xlabel("seconds from the start of a process, mean over processes and runs")
+    axes.set_xlabel("seconds from the start of a process")
     names = labels.STARTUP_PHASES
     handles = fill_legend({names.get(phase, phase): fill for phase, fill in fills.items()})
     style.legend_above(plot, handles, 5)

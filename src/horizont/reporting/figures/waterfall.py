@@ -16,6 +16,7 @@ from horizont.config.system import parse_system
 from horizont.reporting import labels, style
 from horizont.reporting.output import Stack
 from horizont.reporting.registry import Drawing, figure, table
+from horizont.reporting.tables import format_number
 
 #: Operator classes of a waterfall; smaller ones are combined into one row.
 MAX_OPERATOR_CLASSES = 8
@@ -145,8 +146,8 @@ def _plot_parts(
             line: dict[str, Any] = {"linewidth": 1.2, "solid_capstyle": "butt"}
             axes.plot(interval, [row, row], color=style.FOREGROUND, **line)
             ends += interval
-        fraction = f" ({part.difference_s / whole_s:.0%})" if drilldown.is_explained else ""
-        text = f"{added:+.2f}{fraction}".replace("-", "−")
+        fraction = format_number(part.difference_s / whole_s, ".0%")
+        text = format_number(added, "+.2f") + (f" ({fraction})" if drilldown.is_explained else "")
         weight = "bold" if part in drilldown.path else "normal"
         style.annotate(axes, text, (max(ends), row), (5, 0), fontweight=weight)
         plotted += ends
