@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,16 @@ def test_failures_of_typst_are_reported(tmp_path: Path) -> None:
     template.write_text("#nonsense()")
     with pytest.raises(UserError, match="nonsense"):
         build_pdf(html, template, tmp_path / "book.pdf")
+
+
+def test_the_same_book_of_the_same_day_is_the_same_file(tmp_path: Path) -> None:
+    html = tmp_path / "index.html"
+    html.write_text(PAGE, encoding="utf-8")
+    files = [tmp_path / f"{number}.pdf" for number in range(2)]
+    for file in files:
+        build_pdf(html, TEMPLATE, file, date(2026, 11, 28))
+    first, second = (file.read_bytes() for file in files)
+    assert first == second
+    assert b"/CreationDate(D:20261128" in first
+    build_pdf(html, TEMPLATE, files[0])
+    assert b"/CreationDate" not in files[0].read_bytes(), "without a day it has none"

@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def build_book(
     project: Path,
     out: Path,
     table_sources: Mapping[str, str] | None = None,
+    day: date | None = None,
 ) -> Path:
     """Build the site and the PDF; return the front page.
 
@@ -42,6 +44,8 @@ def build_book(
         The folder of the site; replaced.
     table_sources
         Where the values of a page's tables come from, by the name of its notebook.
+    day
+        The day of the PDF; without one it has none.
 
     Raises
     ------
@@ -58,7 +62,8 @@ def build_book(
         settings = {"horizont_table_sources": sources}
         _run_sphinx("html", source, project, site, settings)
         _run_sphinx("singlehtml", source, project, folder / "single", settings)
-        build_pdf(folder / "single" / "index.html", project / "template.typ", site / PDF_NAME)
+        single = folder / "single" / "index.html"
+        build_pdf(single, project / "template.typ", site / PDF_NAME, day)
         for path in [*site.rglob("*.map"), *site.rglob("*webpack-macros.html")]:
             path.unlink()  # of use to developers of the theme only
         if external := external_resources(site):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ _OLD_SYMBOLS = re.compile(r"\b(dot|plus|minus|times)\.circle\b")
 _SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
 
 
-def build_pdf(html: Path, template: Path, out: Path) -> None:
+def build_pdf(html: Path, template: Path, out: Path, day: date | None = None) -> None:
     """Convert a book in one HTML file; the template is Typst code in front of the text.
+
+    The day is that of the title page and of the file, which have none otherwise.
 
     Raises
     ------
@@ -52,7 +55,13 @@ def build_pdf(html: Path, template: Path, out: Path) -> None:
             text = _OLD_SYMBOLS.sub(r"\1.o", text).replace("align(center)[#", "align(left)[#")
             source.write_text(template.read_text(encoding="utf-8") + text, encoding="utf-8")
             fonts = Path(mpl.get_data_path(), "fonts", "ttf")
-            typst.compile(str(source), output=str(out), root=name, font_paths=[str(fonts)])
+            typst.compile(
+                str(source),
+                output=str(out),
+                root=name,
+                font_paths=[str(fonts)],
+                sys_inputs={"date": day.isoformat()} if day else {},
+            )
         except RuntimeError as error:
             message = " ".join(str(error).split())
             raise UserError(

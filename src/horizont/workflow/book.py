@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from horizont.config.study import Study, read_study
@@ -11,6 +13,7 @@ from horizont.reporting.book_pages import REFERENCE
 from horizont.workflow.crate import write_crate
 from horizont.workflow.paths import Paths
 from horizont.workflow.reference import open_pack, packed_experiments
+from horizont.workflow.reported import open_reported_study
 from horizont.workflow.results import check_claims
 
 
@@ -23,13 +26,28 @@ def assemble_book(paths: Paths) -> Path:
     check_claims(paths)
     study = read_study(paths.params)
     front = build_book(
-        planned_pages(study, paths), paths.docs / "book", paths.book, page_sources(study, paths)
+        planned_pages(study, paths),
+        paths.docs / "book",
+        paths.book,
+        page_sources(study, paths),
+        _day_of_report(paths),
     )
     # Only the PDF is committed: the site is built from what is.
     (paths.book / PDF_NAME).replace(paths.reports / PDF_NAME)
     (paths.book / PDF_NAME).symlink_to(Path("..", PDF_NAME))
     write_crate(paths)
     return front
+
+
+def _day_of_report(paths: Paths) -> date | None:
+    """Return the day of the newest run of the report, so that a rebuilt PDF is the same file.
+
+    The variable SOURCE_DATE_EPOCH of https://reproducible-builds.org has precedence.
+    """
+    starts = [record.start_time_s for record in open_reported_study(paths).records]
+    chosen = os.environ.get("SOURCE_DATE_EPOCH", "")
+    second = int(chosen) if chosen.isdecimal() else max(starts, default=None)
+    return None if second is None else datetime.fromtimestamp(second, tz=UTC).date()
 
 
 def check_book(paths: Paths) -> None:
