@@ -67,6 +67,9 @@ html_static_path = ["_static"]
 html_css_files = ["book.css"]
 html_js_files = ["tables.js"]
 html_copy_source = False
+# Summaries of search results are fetched, which browsers refuse in a folder, and begin with the
+# buttons of the page.
+html_show_search_summary = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_show_copyright = False
