@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from tests.browser import Page
 
-#: A window on a desk, and one of a phone, in pixels.
-WIDTHS = (1280, 390)
+#: A window on a desk, and those of phones, in pixels.
+WIDTHS = (1280, 390, 360)
 
 _FIND = """
 (() => {

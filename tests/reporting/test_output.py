@@ -16,6 +16,7 @@ from horizont.reporting.figures.learning import loss_figure
 from horizont.reporting.figures.phases import phase_figure, startup_figure, throughput_figure
 from horizont.reporting.figures.resources import resource_figures
 from horizont.reporting.page import workload_title
+from horizont.reporting.tables import text_table
 
 
 def figure_output(data: pd.DataFrame | None = None) -> output.FigureOutput:
@@ -87,6 +88,14 @@ def test_a_table_is_escaped_aligned_and_grouped() -> None:
     assert '<td class="hz-left">a&lt;b</td><td>1</td>' in html
     assert '<tr class="hz-group"><th colspan="2">G&amp;H</th></tr>' in html
     assert bundle[output.TABLE_MIME] == {"measured": True}
+
+
+def test_columns_of_text_are_as_wide_as_their_texts_need() -> None:
+    row = {"claim": "J01", "system": "PyTorch, one process", "content": 10 * "long text "}
+    html = text_table([row]).html()
+    assert '<th class="hz-left">claim</th>' in html
+    assert '<td class="hz-left hz-names">PyTorch' in html
+    assert '<td class="hz-left hz-long">long' in html
 
 
 def test_a_table_may_have_a_title() -> None:

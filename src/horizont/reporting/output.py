@@ -39,6 +39,10 @@ STACK_SEPARATOR = "\n\n<!-- next output -->\n\n"
 MAX_CSV_ROWS = 1500
 MAX_CSV_CELLS = 6000
 
+#: Texts in a table up to this length are abbreviations, and longer ones names; beyond the second
+#: length they have several lines.
+SHORT_TEXT, LONG_TEXT = 8, 60
+
 #: A docstring of more than one paragraph, and its first paragraph.
 _LONG_DOCSTRING = re.compile(r'("""[^"]*?)\n\n[^"]*?"""')
 
@@ -109,7 +113,8 @@ class TableOutput:
     def html(self) -> str:
         """Return the table as HTML."""
         classes = [
-            ' class="hz-left"' if name in self.text_columns else "" for name in self.cells.columns
+            self._class_attribute(name, self.cells.iloc[:, number])
+            for number, name in enumerate(self.cells.columns)
         ]
 
         def row(tag: str, cells: Iterable[str]) -> str:
@@ -125,6 +130,14 @@ class TableOutput:
             rows.append(f"<tr>{row('td', cells)}</tr>")
         body = "\n".join(rows)
         return f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+    def _class_attribute(self, name: str, column: pd.Series) -> str:
+        """Return the alignment of a column, and how wide a column of its texts has to be."""
+        if name not in self.text_columns:
+            return ""
+        longest = max(map(len, column), default=0)
+        kind = " hz-long" if longest > LONG_TEXT else " hz-names" if longest > SHORT_TEXT else ""
+        return f' class="hz-left{kind}"'
 
     def _repr_mimebundle_(self, **_: Any) -> Bundle:
         texts = self.cells

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,7 @@ from horizont.data.catalogue import DatasetInfo
 from horizont.data.prepared import DatasetDescription
 from horizont.records.record import Record
 from horizont.reporting import labels
-from horizont.reporting.output import TableOutput, key_value_table
+from horizont.reporting.output import Stack, TableOutput, key_value_table
 from horizont.reporting.registry import table
 from horizont.reporting.tables import text_table
 
@@ -206,20 +207,27 @@ def _format_range(values: Sequence[int]) -> str:
 
 
 @table("machine", title="The machines")
-def machine_table(environments: Mapping[str, Mapping[str, Any]]) -> TableOutput:
+def machine_table(environments: Mapping[str, Mapping[str, Any]]) -> TableOutput | Stack:
     """Build the table of the machines and of the versions that `describe_environment` found.
 
-    The environments are by the runs that were executed in them.
+    The environments are by the runs that were executed in them, which another table lists if there
+    are several: a list of runs is too long for a column beside others.
     """
-    facts = [{"runs": runs, **_machine_facts(one)} for runs, one in environments.items()]
+    facts = [_machine_facts(one) for one in environments.values()]
     if len(facts) == 1:
-        return key_value_table({name: value for name, value in facts[0].items() if name != "runs"})
+        return key_value_table(facts[0])
+    runs = [
+        {"machine": f"machine {number}", "runs": names}
+        for number, names in enumerate(environments, start=1)
+    ]
     names = list(dict.fromkeys(chain.from_iterable(facts)))
     columns = {
         f"machine {number}": [str(values.get(name) or "–") for name in names]
         for number, values in enumerate(facts, start=1)
     }
-    return TableOutput(pd.DataFrame({"": names, **columns}), frozenset({"", *columns}))
+    cells, text = pd.DataFrame({"": names, **columns}), frozenset({"", *columns})
+    facts_table = TableOutput(cells, text, title="The machines")
+    return Stack((replace(text_table(runs), title="The runs of each machine"), facts_table))
 
 
 def _machine_facts(environment: Mapping[str, Any]) -> dict[str, object]:
