@@ -92,6 +92,8 @@ def test_weak_evidence_is_stated(sentences, records, drilldowns):
     assert any("no block has a run of both (mxnet/async" in each.text for each in sentences)
     decided = next(each.text for each in sentences if "times as fast" in each.text)
     assert "With 3 blocks the interval attains a level of 75% at best" in decided
+    faster = [each.text for each in sentences if "times as fast" in each.text]
+    assert sum("depends on the t test" in text for text in faster) == 1
     unverified = explain_verdicts(pairwise_verdicts(records), drilldowns).items
     assert all("are not compared: " in each.text for each in unverified)
     assert all(each.numbers == [] for each in unverified)

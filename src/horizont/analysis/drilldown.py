@@ -205,7 +205,7 @@ def _follow(drilldown: Drilldown, whole: Difference, parts: list[Difference]) ->
     label = f"{LOCAL} work" if whole.part == LOCAL else whole.part
     part = dominant_part(whole, parts)
     if part is None:
-        drilldown.stop_reason = f"within {label} no part is dominant"
+        drilldown.stop_reason = f"within {_within(whole)} no part is dominant"
     elif part.part == OUTSIDE_OPERATORS:
         drilldown.stop_reason = f"the operators do not explain {label}"
         part = None
@@ -213,6 +213,13 @@ def _follow(drilldown: Drilldown, whole: Difference, parts: list[Difference]) ->
         drilldown.path.append(part)
         drilldown.stop_reason = "nothing finer was measured"
     return part
+
+
+def _within(whole: Difference) -> str:
+    """Return what a difference is of, after the word `within`."""
+    if whole.part == LOCAL:
+        return f"{LOCAL} work"
+    return "the step" if whole.level == "step" else f"the phase {whole.part}"
 
 
 def _descend_into_operators(
@@ -238,7 +245,7 @@ def _descend_into_operators(
     differences = _differences_by("operator", operators, pair, operator_class.part)
     drilldown.parts += differences
     dominant = _dominant_operator(operator_class, differences, pair)
-    drilldown.stop_reason = f"within {operator_class.part} no operator is dominant"
+    drilldown.stop_reason = f"within the class {operator_class.part} no operator is dominant"
     if dominant is not None:
         drilldown.path.append(dominant)
         drilldown.stop_reason = ""

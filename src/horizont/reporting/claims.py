@@ -79,16 +79,16 @@ def claim_html(claim: JudgedClaim) -> str:
     records = ", ".join(f"<code>{html.escape(name)}</code>" for name in claim["records"])
     repetition = claim.get("repetition", ())
     for count, name, body in (
-        (len(others), "not tested", _html_list(map(_not_tested_sentence, others))),
-        (len(claim["records"]), "records", records),
+        (len(others), f"{len(others)} not tested", _html_list(map(_not_tested_sentence, others))),
+        (len(claim["records"]), counted(len(claim["records"]), "record"), records),
         (
             len(repetition),
-            "commands that repeat them",
+            f"{counted(len(repetition), 'command')} to run them again",
             _html_list(map(_repetition_sentence, repetition)),
         ),
     ):
         if count:
-            page += f"<details><summary>{count} {name}</summary>{body}</details>"
+            page += f"<details><summary>{name}</summary>{body}</details>"
     return f"{page}</section>"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Formatter
 from typing import Any
@@ -97,20 +97,40 @@ def explain_verdicts(
     """Build the sentences on all pairs; verdicts and drill-downs are of the same records."""
     by_pair = {(drilldown.pair.a, drilldown.pair.b): drilldown for drilldown in drilldowns}
     names = labels.short_labels([name for pair in by_pair for name in pair])
+    rows = verdicts.to_dict(orient="records")
     return Stack(
         tuple(
-            explain_verdict(row, by_pair[row["a"], row["b"]], names, margin)
-            for row in verdicts.to_dict(orient="records")
+            explain_verdict(
+                row, by_pair[row["a"], row["b"]], names, margin, states_level=states_level
+            )
+            for row, states_level in zip(rows, _first_of_each_level(rows), strict=True)
         )
     )
 
 
+def _first_of_each_level(rows: Sequence[Mapping[Any, Any]]) -> Iterator[bool]:
+    """Yield whether a row is the first of its kind of verdict and number of blocks."""
+    told = set()
+    for row in rows:
+        key = (row["blocks"], row["level"], row["outcome"].removeprefix("A ").removeprefix("B "))
+        has_interval = row["outcome"] != NOT_COMPARABLE and row["blocks"] > 0
+        yield has_interval and key not in told
+        if has_interval:
+            told.add(key)
+
+
 def explain_verdict(
-    row: Mapping[Any, Any], drilldown: Drilldown, names: Mapping[str, str], margin: float = MARGIN
+    row: Mapping[Any, Any],
+    drilldown: Drilldown,
+    names: Mapping[str, str],
+    margin: float = MARGIN,
+    *,
+    states_level: bool = True,
 ) -> TracedSentence:
     """Build the sentences on a pair: which system is faster, with what confidence, and why.
 
-    `row` is of the table of verdicts, `names` are the labels of the systems.
+    `row` is of the table of verdicts, `names` are the labels of the systems. What follows from a
+    low level of the interval is stated only if `states_level`.
     """
     a, b = names[row["a"]], names[row["b"]]
     folder = drilldown.pair.records_a[0].location
@@ -126,7 +146,7 @@ def explain_verdict(
             pieces += _cause_pieces(drilldown, slower=b, faster=a, is_b_slower=True)
         elif row["outcome"] == "B faster":
             pieces += _cause_pieces(drilldown, slower=a, faster=b, is_b_slower=False)
-        pieces += _caveat_pieces(row)
+        pieces += _caveat_pieces(row, states_level=states_level)
     return TracedSentence(tuple(pieces), folder)
 
 
@@ -180,7 +200,7 @@ def _cause_pieces(drilldown: Drilldown, slower: str, faster: str, *, is_b_slower
         for part in (drilldown.timed, drilldown.step, *drilldown.path)
     )
     pieces = _fill(
-        " A timed step of {slower} is {timed} longer, an instrumented one {step}. Of these, ",
+        " A timed step of {slower} is {timed} longer, an instrumented one {step}. ",
         slower=slower,
         timed=_traced_ms(timed.difference_s, records),
         step=_traced_ms(step.difference_s, records),
@@ -190,17 +210,7 @@ def _cause_pieces(drilldown: Drilldown, slower: str, faster: str, *, is_b_slower
     parts = [part for part in path if not (is_trivial and part.part == LOCAL)]
     # An operator that only the slower system has is no difference between operators.
     shared = [part for part in parts if part.level != "operator" or not pd.isna(part.a_s)]
-    for index, part in enumerate(shared):
-        own = part.records or records
-        fraction = f"{part.difference_s / step.difference_s:.0%}"
-        pieces += _fill(
-            "{separator}{time} ({fraction}){verb} {location}",
-            separator="" if index == 0 else " and " if index == len(shared) - 1 else ", ",
-            time=_traced_ms(part.difference_s, own),
-            fraction=TracedNumber(fraction, tuple(dict.fromkeys([*own, *records]))),
-            verb=" are" if index == 0 else "",
-            location=_location_pieces(part, own),
-        )
+    pieces += _shared_pieces(shared, step, records)
     for part in parts[len(shared) :]:
         pieces += _fill(
             ". There, {slower} spends {time} {location}, which {faster} does not have",
@@ -216,6 +226,33 @@ def _cause_pieces(drilldown: Drilldown, slower: str, faster: str, *, is_b_slower
     return pieces
 
 
+def _shared_pieces(
+    parts: Sequence[Difference], step: Difference, records: tuple[str, ...]
+) -> Pieces:
+    """Build the list of the parts, as shares of the difference between instrumented steps.
+
+    A part whose difference exceeds that of the step, because other parts are shorter, has no share.
+    """
+    has_shares = all(part.difference_s <= step.difference_s for part in parts)
+    first, other = (
+        ("Of these, {time} ({fraction}) are {location}", "{time} ({fraction}) {location}")
+        if has_shares
+        else ("Its time {location} is {time} longer", "that {location} is {time} longer")
+    )
+    pieces: Pieces = []
+    for index, part in enumerate(parts):
+        own = part.records or records
+        fraction = f"{part.difference_s / step.difference_s:.0%}"
+        pieces += ["" if index == 0 else " and " if index == len(parts) - 1 else ", "]
+        pieces += _fill(
+            other if index else first,
+            time=_traced_ms(part.difference_s, own),
+            fraction=TracedNumber(fraction, tuple(dict.fromkeys([*own, *records]))),
+            location=_location_pieces(part, own),
+        )
+    return pieces if has_shares else [*pieces, ", while other parts are shorter"]
+
+
 def _location_pieces(part: Difference, records: tuple[str, ...]) -> Pieces:
     """Return the name of a part, with its times in both systems."""
     location = labels.cause_label(part.level, part.part)
@@ -229,10 +266,10 @@ def _location_pieces(part: Difference, records: tuple[str, ...]) -> Pieces:
     return [f"{location} (", slow, " against ", fast, ")"]
 
 
-def _caveat_pieces(row: Mapping[Any, Any]) -> Pieces:
+def _caveat_pieces(row: Mapping[Any, Any], *, states_level: bool) -> Pieces:
     """Build the sentences on weaknesses of the evidence."""
     template = ""
-    if row["level"] < 0.95 and not pd.isna(row["ratio_low"]):
+    if states_level and row["level"] < 0.95 and not pd.isna(row["ratio_low"]):
         template += " With {blocks} the interval attains a level of {level} at best"
         has_verdict = row["outcome"] != "not settled"
         template += "; the verdict depends on the t test." if has_verdict else "."
