@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 from tests.conftest import ROOT, cases, horizont_processes, wait_for
 
+from horizont.cli import main
+from horizont.errors import USER_ERROR
 from horizont.workflow.paths import Paths
 from horizont.workflow.repro import read_stage_meta, reproduce, schedule_stages
 
@@ -133,3 +136,50 @@ def test_a_frozen_stage_causes_no_warning(
     output = "".join(capfd.readouterr())
     assert "/2] page" in output
     assert "frozen" not in output
+
+
+@pytest.fixture
+def dvc_study(study_folder: Paths) -> Paths:
+    """Return a study whose only stage needs nothing, in a folder that DVC may use."""
+    stages = {"page": {"cmd": "touch page", "outs": ["page"]}}
+    (study_folder.root / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    dvc = [sys.executable, "-m", "dvc", "init", "--no-scm", "--quiet"]
+    subprocess.run(dvc, cwd=study_folder.root, check=True)
+    return study_folder
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("dvc.yaml", "stages: [", "dvc.yaml: While parsing"),
+        ("dvc.yaml", "stages: 3", "dvc.yaml: expected a dictionary, in stages"),
+        ("dvc.lock", "x: [", "dvc.lock: While parsing"),
+    ],
+)
+def test_a_damaged_file_of_dvc_is_named_with_its_reason(
+    dvc_study: Paths, refused: Callable[..., str], name: str, content: str, words: str
+) -> None:
+    (dvc_study.root / name).write_text(content)
+    line = refused("repro", "page")
+    assert line.startswith(f"error: {words}"), line
+    assert f"git checkout {name}" in line
+
+
+def test_dvc_needs_git(dvc_study: Paths, refused: Callable[..., str]) -> None:
+    (dvc_study.root / ".dvc" / "config").write_text("")  # as in a clone, without its .git
+    line = refused("repro")
+    assert "is not a git repository; needed: git, which DVC uses: run `git init`, or" in line
+
+
+def test_a_wrong_stage_is_nothing_to_resume(dvc_study: Paths, refused: Callable[..., str]) -> None:
+    assert "'pge' is not possible; allowed: an output, or a stage" in refused("repro", "pge")
+    assert "did you mean 'page'" in refused("repro", "pge")
+
+
+def test_a_wrong_option_is_nothing_to_resume(
+    dvc_study: Paths, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["repro", "--", "--nosuchoption"]) == USER_ERROR
+    shown = capfd.readouterr()
+    assert "unrecognized arguments: --nosuchoption" in shown.err
+    assert "incomplete" not in shown.out

@@ -16,8 +16,9 @@ from typing import Any
 
 import yaml
 
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 from horizont.monitoring.process_control import defer_interrupts
+from horizont.wording import suggestion
 from horizont.workflow.check import load_study
 from horizont.workflow.paths import Paths
 
@@ -30,6 +31,12 @@ DVC = (sys.executable, "-m", "horizont.workflow.dvc_command")
 LOCK = "rwlock"
 
 RUNNING_LINE = re.compile(r"^Running stage '(?P<stage>[^']+)'")
+#: DVC's first line on a file that it cannot read; the reason is below it.
+DAMAGED_LINE = re.compile(r"^'(\./)?(?P<file>[^']+)' (is invalid|validation failed)")
+
+#: DVC's exit status for options that it does not know; it has printed which ones there are.
+WRONG_OPTION = 254
+
 SKIPPED_LINE = re.compile(r"^Stage '(?P<stage>[^']+)' didn't change")
 
 
@@ -47,12 +54,26 @@ def reproduce(paths: Paths, arguments: Sequence[str] = ()) -> int:
     if not os.access(paths.root, os.W_OK):
         raise UserError("project folder", str(paths.root), "a writable folder")
     names = _dvc(paths.root, "stage", "list", "--name-only").splitlines()
+    _check_targets(paths.root, names, arguments)
     if not arguments and not set(names) & set(json.loads(_dvc(paths.root, "status", "--json"))):
         return 0
     plan = [[list(arguments)]] if arguments else schedule_stages(names, read_stage_meta(paths.root))
     progress = StageProgress(len(names))
     statuses = (_run_in_parallel(paths.root, in_parallel, progress) for in_parallel in plan)
     return next(filter(None, statuses), 0)
+
+
+def _check_targets(root: Path, names: Sequence[str], arguments: Sequence[str]) -> None:
+    """Refuse a target that is neither a stage, nor a group of stages, nor a file."""
+    if "--glob" in arguments:
+        return
+    groups = [name.partition("@")[0] for name in names]
+    for target in arguments:
+        # No option of `dvc repro` has a value.
+        is_stage = target in names or target in groups or ":" in target
+        if not target.startswith("-") and not is_stage and not (root / target).exists():
+            known = suggestion(target, [*names, *groups])
+            raise UserError("stage", target, f"an output, or a stage of dvc.yaml{known}")
 
 
 def schedule_stages(
@@ -166,9 +187,26 @@ def _dvc(root: Path, *arguments: str) -> str:
         if LOCK in done.stderr:
             allowed = "in a project in which no other DVC command runs"
             raise UserError("horizont repro", "beside another DVC command", allowed)
-        lines = done.stderr.strip().splitlines()
-        raise UserError("dvc.yaml", lines[-1] if lines else "unreadable", "a pipeline DVC can read")
+        raise _dvc_error(done.stderr)
     return done.stdout
+
+
+def _dvc_error(text: str) -> UserError:
+    """Return the error that DVC has printed: of a damaged file, or of the folder."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for number, line in enumerate(lines):
+        if damaged := DAMAGED_LINE.match(line):
+            # Without the lines of the file, which begin with their numbers.
+            reasons = [one for one in lines[number + 1 :] if not re.match(r"\d+($|\s)", one)]
+            name, reason = damaged["file"], "; ".join(reasons) or line
+            return UserError(
+                name, Problem(reason), f"a file that DVC can read; git checkout {name}"
+            )
+    reason = lines[-1].removeprefix("ERROR: ") if lines else "DVC failed without a message"
+    remedy = "a folder that DVC can use"
+    if "not a git repository" in reason:
+        remedy = "git, which DVC uses: run `git init`, or clone the project"
+    return UserError("DVC", Problem(reason), remedy)
 
 
 def stage_environment(root: Path) -> dict[str, str]:
