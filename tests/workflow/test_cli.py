@@ -125,7 +125,7 @@ def test_runs_that_would_be_skipped_are_counted_and_measure_nothing(study_folder
     change_setting(
         study_folder, "experiments.distributed.topology.options", {"command": "env A={host}"}
     )
-    reason = "topology.options.hosts has 1 name, and 2 are needed"
+    reason = "topology.options.hosts: missing; 2 names are needed"
     checked = horizont(study_folder.root, "config", "check")
     assert checked.returncode == 0, checked.stderr
     assert f"would be skipped on this machine: {reason}" in checked.stdout

@@ -28,6 +28,7 @@ LINKS = {
     "global_batch": 16,
     "steps": {"warmup": 1, "timed": 2},
 }
+READER = {"input": [{"source": "files", "reader": "tf.data"}]}
 ALEXNET = {"network": "alexnet", "dataset": "cifar10", "optimizer": {"learning_rate": 0.01}}
 
 #: Path of a setting, its value, and words of the message.
@@ -87,6 +88,13 @@ SETTINGS: list[tuple[str, Any, str]] = [
     (f"{DISTRIBUTED}.topology.link", {"rate_mbit": 0}, "rate_mbit: 0 .*at least 1"),
     ("data.train_examples", 50_001, "train_examples: 50001 .*1 to 50000 for cifar10"),
     ("experiments", {}, "experiments: {} .*at least 1 entry"),
+    ("workloads", {}, "workloads: {} .*at least 1 entry"),
+    (
+        f"{DISTRIBUTED}.topology.options",
+        {"command": "ssh"},
+        "topology.options.command: 'ssh' .*nothing with the launcher local; command is an option "
+        "of the launcher command",
+    ),
     ("profile", "../x", "profile: '../x' .*lower-case letters"),
     (
         f"{DISTRIBUTED}.server_layouts",
@@ -137,6 +145,11 @@ SETTINGS: list[tuple[str, Any, str]] = [
         "experiments.links",
         LINKS | {"sweep": {"learning_rate": [0]}},
         "links.sweep.learning_rate: 0 .*more than 0",
+    ),
+    (
+        "experiments.links",
+        LINKS | {"kind": "input", "systems": ["pytorch/local"], "topology": {}, "sweep": READER},
+        "links.sweep.input.reader: 'tf.data' .*one of .*DataLoader",
     ),
     ("equivalence.at_steps", [3, 1], "ascending"),
     ("equivalence.at_steps", [1, 10**9], "at_steps: 1000000000 .*numbers up to 1000000"),
@@ -246,9 +259,13 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["doctor", "--second", "1"], "No such option: --second .*--seconds.* .see `horizont doctor"),
     (
         ["doctor", "--seconds", "x"],
-        "'--seconds': Input should be a valid number.* .see `horizont doctor",
+        "--seconds: 'x' is not possible; allowed: a number .see `horizont doctor --help`",
     ),
     (["rin"], "No such command 'rin'.* .see `horizont --help`"),
+    (["config", "sbatch", "--minutes", "x"], "--minutes: 'x' .*: an integer .see"),
+    (["chaos", "--cases", "0"], "--cases: 0 .*: at least 1 .see"),
+    (["recommend", "--weights", "inf"], "--weights: inf .*not infinite"),
+    (["repro", "lokal"], "DVC"),
     (["config", "chek"], "No such command 'chek'.* .see `horizont config --help`"),
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import inf, isinf, isnan, nan
 from operator import attrgetter, itemgetter
 from statistics import mode
 from typing import Literal, get_args
@@ -62,11 +62,11 @@ class Question:
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
             raise UserError("objective", self.objective, OBJECTIVES)
-        if self.weights <= 0:
-            raise UserError("weights", self.weights, "a number above 0")
+        if self.weights <= 0 or isinf(self.weights):
+            raise UserError("weights", self.weights, "a number above 0 that is not infinite")
         if bool(self.network) == (self.weights > 0):
             raise UserError("network", self.network, "either a name or a number of weights")
-        if self.rate_mbit is not None and not self.rate_mbit > 0:
+        if self.rate_mbit is not None and not 0 < self.rate_mbit < inf:
             raise UserError("link", self.rate_mbit, "a rate above 0 Mbit/s")
         for field in ("workers", "threads"):
             if getattr(self, field) < 1:

@@ -98,7 +98,7 @@ def parse_config(model: type[Model], values: Any, field_prefix: str = "") -> Mod
     if not isinstance(cause, UserError):
         # The input of a missing value is the whole mapping that lacks it.
         value = Problem("missing") if first["type"] == "missing" else first.get("input")
-        cause = UserError("", value, _allowed(first))
+        cause = UserError("", value, allowed_for(first))
     raise UserError(_path(field_prefix, *first["loc"], cause.field), cause.value, cause.allowed)
 
 
@@ -115,7 +115,7 @@ def _path(*parts: str | int) -> str:
     return path
 
 
-def _allowed(error: Mapping[str, Any]) -> str | list[str]:
+def allowed_for(error: Mapping[str, Any]) -> str | list[str]:
     """Return what would be allowed in the place of an error of pydantic."""
     context: dict[str, Any] = {
         key: int(value) if isinstance(value, float) and value.is_integer() else value

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from horizont.config.base import ConfigModel, error_context, parse_config
 from horizont.config.faults import FaultSpec, applies_to, check_fault, fault_targets
-from horizont.config.input import InputPipeline, check_input_pipeline, supports_input
+from horizont.config.input import InputPipeline, check_input_pipeline, readers_of, supports_input
 from horizont.config.run import Evaluation, RecordedUpdates, StepCounts, check_batch, check_settings
 from horizont.config.system import GradientExchange, System, parse_system
 from horizont.config.topology import MAX_SERVERS, Placement, Topology
@@ -276,9 +276,10 @@ class Experiment(ConfigModel):
         for one in by_workload.values():
             for point in expand_sweep(one.sweep):
                 pipeline = input_at(point)
-                if not any(supports_input(pipeline, parse_system(name)) for name in one.systems):
-                    allowed = f"one of {', '.join(one.systems)}"
-                    raise UserError("sweep.input.reader", pipeline.reader, allowed)
+                parsed = [parse_system(name) for name in one.systems]
+                if not any(supports_input(pipeline, system) for system in parsed):
+                    readers = readers_of(parsed)
+                    raise UserError("sweep.input.reader", pipeline.reader, readers)
 
 
 def _check_unique(field: str, names: Sequence[str]) -> None:

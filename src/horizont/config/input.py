@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -63,6 +64,12 @@ class InputPipeline(ConfigModel):
 def supports_input(pipeline: InputPipeline, system: System) -> bool:
     """Whether the framework of a system has the requested reader."""
     return pipeline.reader is None or pipeline.reader in framework_info(system.framework).readers
+
+
+def readers_of(systems: Iterable[System]) -> list[str]:
+    """List the readers of the frameworks of systems."""
+    frameworks = dict.fromkeys(system.framework for system in systems)
+    return [reader for name in frameworks for reader in framework_info(name).readers]
 
 
 def check_input_pipeline(system: System, pipeline: InputPipeline) -> None:

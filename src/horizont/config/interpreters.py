@@ -57,11 +57,16 @@ def environment_folder(framework: str) -> Path:
     return Path(sys.prefix, "frameworks", framework)
 
 
+def interpreter_variable(framework: str) -> str:
+    """Return the name of the variable that names the interpreter of a framework."""
+    return f"HORIZONT_{framework.upper()}_PYTHON"
+
+
 def interpreter_path(framework: str, info: FrameworkInfo) -> str:
     """Return the path of the interpreter of a framework; refuse a variable that names none."""
     if info.python:
         return os.path.expanduser(info.python)
-    variable = f"HORIZONT_{framework.upper()}_PYTHON"
+    variable = interpreter_variable(framework)
     if named := os.environ.get(variable):
         path = os.path.abspath(os.path.expanduser(named))
         if not os.path.isfile(path) or not os.access(path, os.X_OK):

@@ -17,7 +17,7 @@ from horizont.config.experiment import WORKLOAD_FIELDS, Experiment
 from horizont.config.run import MAX_STEPS, Run, StepCounts
 from horizont.config.system import System, parse_system
 from horizont.config.workload import Workload
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 from horizont.wording import suggestion
 
 #: A name is part of the names of files and folders.
@@ -106,7 +106,7 @@ class Study(ConfigModel):
     seed: int = Field(ge=0, le=_LARGEST_SEED)
     data: DataConfig
     datasets: tuple[str, ...] = Field(min_length=1)
-    workloads: dict[str, Workload]
+    workloads: dict[str, Workload] = Field(min_length=1)
     equivalence: EquivalenceConfig
     anchor: Anchor | None = None
     experiments: dict[str, Experiment] = Field(min_length=1)
@@ -248,7 +248,7 @@ class _UniqueKeys(yaml.SafeLoader):
             if key.tag == "tag:yaml.org,2002:merge" or not isinstance(key, yaml.ScalarNode):
                 continue
             if key.value in seen:
-                where = f"line {key.start_mark.line + 1}"
+                where = f"{key.start_mark.name}, line {key.start_mark.line + 1}"
                 raise UserError(where, key.value, "every key of a mapping once")
             seen.add(key.value)
         return super().construct_mapping(node, deep)
@@ -268,9 +268,12 @@ def _syntax_error(path: Path, error: yaml.YAMLError) -> UserError:
 def read_study(path: Path) -> Study:
     """Read a study; refuse a missing file, no YAML, and a wrong or impossible setting."""
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
+        loader = _UniqueKeys(path.read_text(encoding="utf-8"))
+        loader.name = str(path)  # in messages; otherwise "<unicode string>"
+        values = loader.get_single_data()
     except FileNotFoundError:
-        raise UserError("settings file", str(path), "a file that exists") from None
+        remedy = "`horizont config use quick` writes it, or `git checkout params.yaml`"
+        raise UserError(str(path), Problem("missing"), f"a file that exists; {remedy}") from None
     except OSError as error:
         raise UserError("settings file", str(path), f"a readable file: {error}") from None
     except UnicodeDecodeError as error:

@@ -24,6 +24,7 @@ from horizont.config.interpreters import (
     CudaDevices,
     Interpreter,
     interpreter_path,
+    interpreter_variable,
     query_devices,
     query_interpreter,
 )
@@ -113,7 +114,9 @@ def unusable_reason(framework: str) -> str:
     """Return why no worker of a framework can be started; empty if one can."""
     interpreter = framework_interpreter(framework)
     if interpreter is None or installed_version(framework) is None:
-        return f"{framework} is not installed"
+        variable = interpreter_variable(framework)
+        named = os.environ.get(variable, "")
+        return f"{framework} is not installed" + (f" in {named} ({variable})" if named else "")
     missing = [name for name in COMMON_PACKAGES if name not in interpreter.packages]
     if missing:
         return f"{framework}: its environment lacks {', '.join(missing)}"

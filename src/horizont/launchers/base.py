@@ -219,6 +219,15 @@ def check_topology(topology: Topology) -> None:
             shown = value.model_dump(exclude_defaults=True) if name == "link" else value
             allowed = f"the default, or the launcher {_launchers_with('settings', name)}"
             raise UserError(f"topology.{name}", shown, allowed)
+    for name, value in topology.options.items():
+        others = [one for one in LAUNCHERS if name in get_launcher(one).Options.model_fields]
+        if others and topology.launcher not in others:
+            own = ", ".join(launcher.Options.model_fields) or "nothing"
+            allowed = (
+                f"{own} with the launcher {topology.launcher}; "
+                f"{name} is an option of the launcher {' or '.join(others)}"
+            )
+            raise UserError(f"topology.options.{name}", value, allowed)
     parse_config(launcher.Options, topology.options, "topology.options")
 
 

@@ -74,6 +74,8 @@ class CommandLauncher(AgentLauncher):
         if shutil.which(program) is None:
             return f"{program} is not installed"
         hosts, needed = len(options.hosts), len(topology.all_hosts)
+        if hosts < needed and "hosts" not in topology.options:
+            return f"topology.options.hosts: missing; {needed} names are needed"
         if hosts < needed:
             return f"topology.options.hosts has {counted(hosts, 'name')}, and {needed} are needed"
         return ""

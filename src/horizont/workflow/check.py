@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import date
 from typing import Any
 
@@ -51,8 +52,8 @@ def load_study(paths: Paths) -> Study:
     images_to_test = {}
     texts = set()
     for name, workload in study.workloads.items():
+        info = _find_info(study, name, paths)
         with error_context(f"workloads.{name}"):
-            info = find_info(study.data, workload.dataset, paths.root)
             network_for(workload, info.shape, info.classes)
         largest[name] = _largest_batch(study, workload, info)
         if name in study.equivalence.workloads:
@@ -80,6 +81,17 @@ def load_study(paths: Paths) -> Study:
         if notebooks and name not in notebooks:
             raise UserError("chapters", name, notebooks)
     return study
+
+
+def _find_info(study: Study, name: str, paths: Paths) -> DatasetInfo:
+    """Return the facts of the data set of a workload.
+
+    Errors of the files of a user's data set name its own setting.
+    """
+    dataset = study.workloads[name].dataset
+    is_own = dataset in study.data.own
+    with nullcontext() if is_own else error_context(f"workloads.{name}"):
+        return find_info(study.data, dataset, paths.root)
 
 
 def _largest_batch(study: Study, workload: Workload, info: DatasetInfo) -> int:

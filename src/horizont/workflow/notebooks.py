@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from horizont.errors import NotebookFailed, UserError
+from horizont.errors import NotebookFailed, Problem, UserError
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.progress import forwarded_progress
 
@@ -49,6 +49,9 @@ def run_notebook(
     source = paths.notebooks / f"{name}.ipynb"
     if not source.exists():
         notebooks = sorted(path.stem for path in paths.notebooks.glob("*.ipynb"))
+        if not notebooks:
+            remedy = "the notebooks; `git checkout notebooks`"
+            raise UserError(str(paths.notebooks), Problem("missing"), remedy)
         raise UserError("notebook", name, notebooks)
     # Keeps jsonschema from building a grammar, which takes seconds, for a format of web addresses
     # that notebooks do not contain. It skips that format if the package is missing.

@@ -8,7 +8,8 @@ from pathlib import Path
 from horizont.config.framework import Device
 from horizont.errors import UserError
 
-PROJECT_FILES = ("params.yaml", "dvc.yaml")
+#: A study has the pipeline and either its settings or the profiles, from which they are written.
+PIPELINE, SETTINGS = "dvc.yaml", ("params.yaml", "profiles")
 
 
 class Paths:
@@ -86,13 +87,13 @@ def study_paths() -> Paths:
     """Return the paths of the study that the current folder belongs to; refuse any other folder.
 
     Its root is the nearest folder, upwards, that has the files of a study, unless the environment
-    variable `HORIZONT_ROOT` names it.
+    variable `HORIZONT_ROOT` names it. Without params.yaml, the folder of the profiles shows it.
     """
     if given := os.environ.get("HORIZONT_ROOT"):
         return Paths(Path(given))
     here = Path.cwd()
     for folder in (here, *here.parents):
-        if all((folder / name).exists() for name in PROJECT_FILES):
+        if (folder / PIPELINE).exists() and any((folder / name).exists() for name in SETTINGS):
             return Paths(folder)
-    allowed = f"a folder of the project, with {' and '.join(PROJECT_FILES)}"
+    allowed = "a folder of the project, with params.yaml and dvc.yaml"
     raise UserError("folder", str(here), allowed)

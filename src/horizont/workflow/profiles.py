@@ -16,7 +16,7 @@ from horizont.config.base import parse_config
 from horizont.config.study import Study
 from horizont.config.system import parse_system
 from horizont.config.topology import DEFAULT_LAUNCHER
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 from horizont.launchers import LAUNCHERS
 from horizont.launchers.base import OPTIONAL_SETTINGS, get_launcher
 from horizont.launchers.command import TEMPLATES
@@ -28,8 +28,11 @@ BASE_PROFILE = "quick"
 
 
 def profile_names(paths: Paths) -> list[str]:
-    """List the profiles of the study."""
-    return sorted(path.stem for path in (paths.root / "profiles").glob("*.yaml"))
+    """List the profiles of the study; refuse a study without any."""
+    folder = paths.root / "profiles"
+    if not (names := sorted(path.stem for path in folder.glob("*.yaml"))):
+        raise UserError(str(folder), Problem("missing"), "the profiles; `git checkout profiles`")
+    return names
 
 
 def profile_descriptions(paths: Paths) -> dict[str, str]:
