@@ -21,7 +21,6 @@ from horizont.records.record import Record, read_record
 from horizont.reporting.verdicts import (
     recommend_command,
     recommendation_rows,
-    recommend_command,
     recommendation_sentence,
     recommendation_table,
 )

@@ -161,21 +161,6 @@ def recommend_command(question: Question) -> Prose:
     return Prose(f"The same in a terminal: `horizont recommend {' '.join(words)}`.")
 
 
-@table("recommend_command")
-def recommend_command(question: Question) -> Prose:
-    """Build the sentence with the command that answers the same question."""
-    given = {
-        "network": question.network,
-        "weights": f"{question.weights:g}" if question.weights > 0 else "",
-        "workers": question.workers,
-        "threads": question.threads,
-        "link": "" if question.rate_mbit is None else f"{question.rate_mbit:g}",
-        "objective": question.objective,
-    }
-    words = [f"--{name} {shlex.quote(str(value))}" for name, value in given.items() if value]
-    return Prose(f"The same in a terminal: `horizont recommend {' '.join(words)}`.")
-
-
 @table("recommendations")
 def recommendation_tables(recommendations: Mapping[str, Recommendation]) -> Stack:
     """Build the tables for several objectives, each below its name."""
