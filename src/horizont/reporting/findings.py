@@ -42,6 +42,10 @@ _LEARNING_VERBS: dict[LearningOutcome, tuple[str, str]] = {
 }
 
 
+#: An experiment with so many systems names their number: it may repeat the fastest of another one.
+_FEW_SYSTEMS = 3
+
+
 def finding(kind: str, records: Sequence[Record], certificate: CertificateStatus) -> str:
     """Return what the page of a kind of experiment, or a view of one, found.
 
@@ -62,7 +66,9 @@ def _training(records: Sequence[Record], certificate: CertificateStatus) -> str:
     group = largest_comparable_group(trained(records))
     cell = leader(group, certificate)
     names = labels.short_labels([*by_system(group)])
-    text = _lead(cell, names)
+    # The page of another experiment may compare more systems on the same workload.
+    few = f"{counted(len(names), 'system')} were measured here. "
+    text = (few if 1 < len(names) <= _FEW_SYSTEMS else "") + _lead(cell, names)
     if cell.excluded:
         excluded = " and ".join(names[system] for system in cell.excluded)
         text += f" Without a valid certificate and not compared: {excluded}."
