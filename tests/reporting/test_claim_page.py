@@ -14,6 +14,7 @@ from horizont.reporting.claims import (
     FOLDER,
     check_page,
     claim_counts,
+    claim_html,
     claim_table,
     claim_text,
     claim_texts,
@@ -111,6 +112,15 @@ def test_a_claim_states_value_interval_and_threshold(judged):
     assert "Evidence: D (an analogue" in text
     assert "Intervals: 95%." in text
     assert "must be above 1.26" in text
+
+
+def test_one_record_and_one_command_are_counted_as_one(judged):
+    cost = {"experiment": "local", "workload": "lenet5-cifar10", "runs": 3, "minutes": 1.0}
+    cost |= {"memory_mib": None, "disk_mib": 0.5}
+    page = claim_html({**judged[0], "records": ["a"], "repetition": [cost]})
+    assert "<summary>1 record</summary>" in page
+    assert "<summary>1 command to run them again</summary>" in page
+    assert "<summary>2 records</summary>" in claim_html({**judged[0], "records": ["a", "b"]})
 
 
 def test_published_and_measured_times_share_one_unit(records):
