@@ -121,8 +121,8 @@ def dropout_table(outputs: Mapping[str, Array], gradients: Mapping[str, Array]) 
 def plot_depth(figure: Figure, blocks: int = 40) -> Plotted:
     """The norm of a gradient after {blocks} blocks of a layer with batch norm and relu, relative
     to the output; median of five networks. Without the skip connection, batch norm makes the
-    gradient of a random network explode: all blocks multiply it by {plain:,.0f}. With the
-    connection, they multiply it by {residual:,.0f}.
+    gradient of a random network explode: all blocks multiply it by about {plain:,.0f}. With
+    the connection, they multiply it by about {residual:,.0f}.
     """
     data = columns(block=np.arange(blocks + 1))
     axes = figure.subplots()
@@ -133,4 +133,5 @@ def plot_depth(figure: Figure, blocks: int = 40) -> Plotted:
     axes.set(yscale="log", ylabel="norm of the gradient")
     axes.set_xlabel("blocks passed in the backward pass")
     axes.legend()
-    return data, {name: data[name].iloc[-1] for name in ("plain", "residual")}
+    # One digit: the five networks differ by more.
+    return data, {name: float(f"{data[name].iloc[-1]:.1g}") for name in ("plain", "residual")}
