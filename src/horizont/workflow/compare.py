@@ -23,13 +23,8 @@ from horizont.records.packed_record import Pack
 from horizont.records.record import Record, read_record
 from horizont.reporting.tables import format_interval, format_ms
 from horizont.workflow.blocks import ANCHORS_FOLDER, SUPERSEDED_FOLDER
-from horizont.workflow.results import (
-    DEFAULT_CONSOLE_WIDTH,
-    MAX_LINES,
-    TABLE_FRAME_LINES,
-    open_console,
-    print_table,
-)
+from horizont.workflow.console import DEFAULT_CONSOLE_WIDTH, open_console, print_table
+from horizont.workflow.results import MAX_LINES, TABLE_FRAME_LINES
 
 _THROUGHPUT = "examples_per_s"
 

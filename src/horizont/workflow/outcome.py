@@ -18,16 +18,11 @@ from horizont.reporting.findings import finding
 from horizont.reporting.output import TableOutput
 from horizont.reporting.overview import fault_table, speed_table, sweep_table
 from horizont.wording import DISTURBED, counted, shorten
+from horizont.workflow.console import open_console, print_table
 from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths
 from horizont.workflow.publish import certificate_status
-from horizont.workflow.results import (
-    MAX_LINES,
-    TABLE_FRAME_LINES,
-    failure_line,
-    open_console,
-    print_table,
-)
+from horizont.workflow.results import MAX_LINES, TABLE_FRAME_LINES, failure_line
 
 _NUMBERS = {"examples/s", "interval", "of best", "runs", "steps", "detected, s", *OUTCOMES}
 #: For the page of the experiment; the notes say why a system is not comparable.

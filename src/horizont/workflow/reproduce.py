@@ -16,10 +16,10 @@ from horizont.reporting.reproduction import (
     reproduction_rows,
     reproduction_summary,
 )
+from horizont.workflow.console import open_console, print_table
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.reference import open_reference, packed_experiments
 from horizont.workflow.reported import own_results
-from horizont.workflow.results import open_console, print_table
 
 #: Exit statuses of `horizont reproduce`.
 NO_DIFFERENCE, DIFFERENT, NOT_COMPARABLE = 0, 1, 2

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from horizont.analysis.advice import OBJECTIVES, Question, Recommendation, recommend
 from horizont.analysis.claims.costs import with_repetition_costs
@@ -27,6 +23,7 @@ from horizont.reporting.answer import answer_cells, cause_sentence, legend
 from horizont.reporting.claims import FOLDER, REFERENCE, check_page, claim_counts
 from horizont.reporting.verdicts import recommendation_rows
 from horizont.wording import counted, shorten
+from horizont.workflow.console import open_console, print_table
 from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.reference import open_reference, packed_experiments
@@ -37,60 +34,12 @@ from horizont.workflow.reported import (
     own_results,
 )
 
-#: Width of the output where it is not a terminal, in characters.
-DEFAULT_CONSOLE_WIDTH = 120
-
 #: Results fit a screen; a table has a blank line, the headings and a rule, and a blank line.
 MAX_LINES = 25
 TABLE_FRAME_LINES = 4
 
-#: Between two columns, and the width below which a column is not worth its place, in characters.
-_GAP = 3
-_LEAST = 10
-
-
-def open_console() -> Console:
-    """Open standard output for tables, with a fixed width where it is not a terminal.
-
-    Texts are printed as they are: errors of frameworks contain brackets.
-    """
-    width = None if sys.stdout.isatty() else DEFAULT_CONSOLE_WIDTH
-    return Console(width=width, markup=False)
-
-
-def print_table(
-    console: Console,
-    cells: pd.DataFrame,
-    title: str = "",
-    *,
-    numbers: Collection[str] = (),
-    wrapped: Collection[str] = (),
-    group_by: str = "",
-    cut: str = "",
-) -> None:
-    """Print a table of strings; columns of `numbers` are right-aligned.
-
-    The column `group_by` is wrapped, too, and has its values in the first row of each group only.
-    If it is too wide for the console, the column `cut` gets what the others leave.
-    """
-    if group_by:
-        column = cells[group_by]
-        cells = cells.assign(**{group_by: column.mask(column == column.shift(), "")})
-    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
-    widths = {
-        name: max(map(len, [str(name), *cells[name]])) for name in cells.columns if name != cut
-    }
-    has_space = cut and sum(width + _GAP for width in widths.values()) + _LEAST < console.width
-    for name in cells.columns:
-        table.add_column(
-            str(name).strip(),
-            justify="right" if name in numbers else "left",
-            no_wrap=name not in (*wrapped, group_by),
-            min_width=widths.get(name) if has_space else None,
-        )
-    for row in cells.itertuples(index=False):
-        table.add_row(*row)
-    console.print(table)
+#: In a terminal with fewer columns the results may take more lines, rather than lose their ends.
+LEAST_WIDTH = 80
 
 
 def show_summary(paths: Paths) -> int:
@@ -119,7 +68,8 @@ def show_summary(paths: Paths) -> int:
         print_table(console, cells[: places // 2])
         for answer in answered[: places // 2]:
             line = f"{answer.workload}: {cause_sentence(answer)}"
-            is_long = 3 * len(answered) > places  # no room for a second line of each sentence
+            # There is no room for a second line of each sentence.
+            is_long = 3 * len(answered) > places and console.width >= LEAST_WIDTH
             console.print(line, no_wrap=is_long, overflow="ellipsis", highlight=False)
     for line in closing:
         console.print(line, soft_wrap=True, highlight=False)
