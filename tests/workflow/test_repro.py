@@ -57,6 +57,15 @@ def test_a_stage_without_meta_measures() -> None:
     ]
 
 
+def test_a_refused_setting_removes_no_result() -> None:
+    """DVC removes outputs before a command, unless they are persistent."""
+    pipeline = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
+    stage = pipeline["stages"]["experiment"]["do"]
+    outputs = [flags for out in stage["outs"] + stage["metrics"] for flags in out.values()]
+    assert len(outputs) == 4
+    assert all(flags == {"cache": False, "persist": True} for flags in outputs)
+
+
 REPRO = [sys.executable, "-m", "horizont.cli", "repro"]
 
 #: A stage that cleans up for some seconds when it is interrupted, and only once.
