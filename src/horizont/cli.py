@@ -237,7 +237,7 @@ def chaos(
 @app.command()
 def prepare(dataset: Annotated[str, typer.Argument(help="a data set")]) -> None:
     """Download or generate a data set, and convert it."""
-    from horizont.workflow.prepare import prepare_dataset
+    from horizont.workflow.prepare import ignored_images, prepare_dataset
 
     description = prepare_dataset(dataset)
     unit = "words" if description.kind == "text" else "images"
@@ -245,6 +245,9 @@ def prepare(dataset: Annotated[str, typer.Argument(help="a data set")]) -> None:
     print(f"{description.name}: {description.source} data ({description.origin}), {unit}: {sizes}")
     if description.duplicates:
         print(f"{description.duplicates:,} of the test images are training images, too")
+    if ignored := ignored_images(dataset):
+        names = ", ".join(map(str, ignored[:3])) + (", ..." if len(ignored) > 3 else "")
+        print(f"{counted(len(ignored), 'image')} outside the classes ignored: {names}")
 
 
 @app.command()
@@ -319,9 +322,11 @@ def notebook(
     ] = None,
 ) -> None:
     """Execute a notebook headlessly."""
-    from horizont.workflow.notebooks import run_notebook
+    from horizont.workflow.notebooks import check_parameters, run_notebook
 
-    _print_pages([run_notebook(name, _pairs("--parameter", "NAME=VALUE", parameter))])
+    parameters = _pairs("--parameter", "NAME=VALUE", parameter)
+    check_parameters(parameters, study_paths())
+    _print_pages([run_notebook(name, parameters)])
 
 
 @app.command()

@@ -56,7 +56,7 @@ def test_a_closed_output_is_no_failure(measured: Paths, command: list[str]) -> N
     del measured
     words = " ".join([sys.executable, "-m", "horizont.cli", *command])
     expected = subprocess.run(words, shell=True, capture_output=True, text=True, check=False)
-    for closed in (">&-", ">&- 2>&-", "</dev/null >&-"):
+    for closed in (">&-", ">&- 2>&-"):
         done = subprocess.run(
             f"{words} {closed}", shell=True, capture_output=True, text=True, check=False
         )
@@ -131,3 +131,15 @@ def test_records_are_not_unpacked_to_a_read_only_folder(
     (tmp_path / "closed").mkdir(mode=0o555)
     assert main(["unpack", "local", str(tmp_path / "closed")]) == USER_ERROR
     assert "a writable folder (Permission denied)" in capsys.readouterr().err
+
+
+def test_tensorboard_announces_nothing_that_it_could_not_write(
+    measured: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["tensorboard", "--logdir", "/proc/x"]) == USER_ERROR
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert re.search("--logdir: '/proc/x' .*a folder that can be written", shown.err), shown.err
+    assert main(["tensorboard", "--logdir", str(measured.root / "events")]) == 0
+    assert capsys.readouterr().out.startswith("to view them: tensorboard --logdir ")

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from horizont.config.data import DataConfig, OwnDataset
 from horizont.data.catalogue import DATASETS, DatasetInfo, dataset_info, describe_own
-from horizont.data.own_images import ImageFolder, find_images, read_images
+from horizont.data.own_images import ImageFolder, find_images, images_outside, read_images
 from horizont.data.own_text import read_text
 from horizont.data.prepared import DatasetArrays
 from horizont.errors import UserError
+from horizont.wording import suggestion
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class OwnSource:
         if self.settings.kind == "text":
             return read_text(self._field, self.path, self.settings)
         return read_images(self._images, self.settings)
+
+    def ignored_images(self) -> list[Path]:
+        """List the images that belong to no class, relative to the folder."""
+        return [] if self.settings.kind == "text" else images_outside(self._images, self.path)
 
     def class_names(self) -> tuple[str, ...]:
         """Return the names of the classes in the order of their numbers; () for a text."""
@@ -94,7 +99,13 @@ def find_info(settings: DataConfig, name: str, root: Path) -> DatasetInfo:
     own = find_own(settings, name, root)
     if own is not None:
         return own.info()
-    if name not in DATASETS:
-        allowed = f"{', '.join([*DATASETS, *settings.own])}, or a data set described in data.own"
-        raise UserError("dataset", name, allowed)
+    check_name(settings, name)
     return dataset_info(name)
+
+
+def check_name(settings: DataConfig, name: str) -> None:
+    """Refuse a data set that is neither of the user nor in the catalogue."""
+    names = [*DATASETS, *settings.own]
+    if name not in names:
+        known = f"{', '.join(names)}{suggestion(name, names)}"
+        raise UserError("dataset", name, f"{known}, or a data set described in data.own")

@@ -74,17 +74,22 @@ def _is_hidden(path: Path) -> bool:
     return path.name.startswith(".")
 
 
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in IMAGE_SUFFIXES and path.is_file() and not _is_hidden(path)
+
+
+def images_outside(images: ImageFolder, path: Path) -> list[Path]:
+    """List the images below a folder that belong to no class: beside a class, or deeper."""
+    used = {file for files in images.splits.values() for file, _ in files}
+    found = [file for file in path.rglob("*") if _is_image(file) and file not in used]
+    relative = sorted(file.relative_to(path) for file in found)
+    return [one for one in relative if not any(part.startswith(".") for part in one.parts)]
+
+
 def _find_classes(field: str, folder: Path) -> dict[str, list[Path]]:
     """Return the images of each subfolder; refuse fewer than two, and one with a single image."""
     subfolders = sorted(one for one in folder.iterdir() if one.is_dir() and not _is_hidden(one))
-    by_class = {
-        one.name: [
-            file
-            for file in one.iterdir()
-            if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file() and not _is_hidden(file)
-        ]
-        for one in subfolders
-    }
+    by_class = {one.name: [file for file in one.iterdir() if _is_image(file)] for one in subfolders}
     if len(by_class) < 2:
         names = f" ({', '.join(by_class)})" if by_class else ""
         found = f"{counted(len(by_class), 'folder')} in {folder}{names}"

@@ -55,8 +55,18 @@ def fetch(info: DatasetInfo, raw_dir: Path) -> RawFiles:
             pooch.retrieve(file.url, f"md5:{file.md5}", file.name, folder, downloader=downloader)
         except (OSError, ValueError) as error:  # no network, refused, disk full; wrong checksum
             allowed = f"network, {file.name} in {folder}, or a mirror folder that has it"
-            raise UserError(f"fetching {file.url}", Problem(str(error)), allowed) from error
+            raise UserError(f"fetching {file.url}", Problem(_reason(error)), allowed) from error
     return folder, "official"
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first of the errors that led to one: those after it repeat it with addresses."""
+    first = error
+    while (before := first.__cause__ or first.__context__) is not None:
+        first = before
+    if isinstance(first, OSError):
+        return first.strerror or str(first)
+    return str(error)
 
 
 def read_content(info: DatasetInfo, folder: Path) -> DatasetArrays:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from horizont.config.study import read_study
+from horizont.data.own import check_name
 from horizont.errors import NotebookFailed, Problem, UserError
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.progress import forwarded_progress
@@ -68,6 +70,22 @@ def run_notebook(
     out.unlink(missing_ok=True)  # a failure must not leave the result of an earlier execution
     _execute(source, out, parameters, paths.root)
     return out
+
+
+def check_parameters(parameters: Mapping[str, Any], paths: Paths) -> None:
+    """Refuse names that the study does not have, before a page is written about them.
+
+    A page of the reference is about the study that was packed.
+    """
+    if "reference" in parameters or not set(parameters) & {"dataset", "workload", "experiment"}:
+        return
+    study = read_study(paths.params)
+    if "dataset" in parameters:
+        check_name(study.data, parameters["dataset"])
+    if "workload" in parameters:
+        study.workload(parameters["workload"])
+    if "experiment" in parameters:
+        study.experiment(parameters["experiment"])
 
 
 def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path) -> None:

@@ -9,7 +9,7 @@ from horizont.config.run import Run
 from horizont.config.study import Study, read_study
 from horizont.data.catalogue import DatasetInfo
 from horizont.data.files import write_files_if_missing
-from horizont.data.own import find_info, find_own
+from horizont.data.own import check_name, find_info, find_own
 from horizont.data.preparation import prepare
 from horizont.data.prepared import DatasetDescription, ImageData, load
 from horizont.networks.catalogue import network_for
@@ -59,7 +59,16 @@ def prepare_files(run: Run, paths: Paths) -> Path | None:
 def prepare_dataset(dataset: str) -> DatasetDescription:
     """Prepare a data set of the current study."""
     paths = study_paths()
-    return ensure_prepared(read_study(paths.params), dataset, paths)
+    study = read_study(paths.params)
+    check_name(study.data, dataset)
+    return ensure_prepared(study, dataset, paths)
+
+
+def ignored_images(dataset: str) -> list[Path]:
+    """List the images of a user's data set that belong to no class."""
+    paths = study_paths()
+    own = find_own(read_study(paths.params).data, dataset, paths.root)
+    return own.ignored_images() if own is not None else []
 
 
 def dataset_facts(dataset: str) -> DatasetInfo:

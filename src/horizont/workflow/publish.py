@@ -196,9 +196,12 @@ def export_tensorboard(
     if follow_s is not None and not follow_s > 1:
         raise UserError("--follow", follow_s, "more than one second")
     logdir = logdir or paths.root / "tensorboard"
-    print(f"to view them: tensorboard --logdir {logdir}")
+    announcement = f"to view them: tensorboard --logdir {logdir}"
     while True:
         exported = write_event_files(paths.all_records, logdir)
+        if announcement:
+            print(announcement)
+            announcement = ""
         print(
             f"{exported['written']} runs written, {exported['unchanged']} unchanged, "
             f"{exported['running']} running, {exported['without_scalars']} without scalars",
