@@ -119,8 +119,9 @@ def phase_table(records: Sequence[Record]) -> TableOutput:
     "instrumentation_overhead",
     title="Instrumentation overhead",
     text="The ratio of instrumented to timed steps, paired within each block: the median of the "
-    "blocks, beside means over all of them, whose own ratio may differ. At a ratio near 1.00, the phases above are those of a timed step. At a ratio well above 1, their fractions "
-    "remain informative, but their absolute times are too long.",
+    "blocks, beside means over all of them, whose own ratio may differ. At a ratio near 1.00, the "
+    "phases above are those of a timed step. At a ratio well above 1, their fractions remain "
+    "informative, but their absolute times are too long.",
     needs=has_phases,
 )
 def instrumentation_table(records: Sequence[Record]) -> TableOutput:
