@@ -110,13 +110,13 @@ def explain_verdicts(
 
 def _first_of_each_level(rows: Sequence[Mapping[Any, Any]]) -> Iterator[bool]:
     """Yield whether a row is the first of its kind of verdict and number of blocks."""
-    told = set()
+    stated = set()
     for row in rows:
         key = (row["blocks"], row["level"], row["outcome"].removeprefix("A ").removeprefix("B "))
         has_interval = row["outcome"] != NOT_COMPARABLE and row["blocks"] > 0
-        yield has_interval and key not in told
+        yield has_interval and key not in stated
         if has_interval:
-            told.add(key)
+            stated.add(key)
 
 
 def explain_verdict(
