@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
-from horizont.config.base import allowed_for
 from horizont.errors import (
     FAILED,
     INTERRUPTED,
@@ -73,7 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except _UsageError as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else app.info.name
-        reason = _wrong_value(error) or error.format_message().strip().removesuffix(".")
+        from horizont.workflow.option_values import wrong_value
+
+        reason = wrong_value(error) or error.format_message().strip().removesuffix(".")
         if "\n" in reason:  # the help, as no command was given
             error.show()
         else:
@@ -92,19 +92,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             place = error.filename or "the output"
             print(f"error: {place}: {error.strerror}", file=sys.stderr)
         return FAILED
-
-
-def _wrong_value(error: Any) -> str:
-    """Return a sentence on a value of another type than its option; empty for other mistakes."""
-    cause, param = error.__cause__, getattr(error, "param", None)
-    if param is None or not isinstance(cause, ValidationError):
-        return ""
-    first = cause.errors()[0]
-    option = next((name for name in param.opts if name.startswith("--")), param.name)
-    value = first["input"]
-    with suppress(ValueError):
-        value = float(value) if "." in value else int(value)
-    return str(UserError(option, value, allowed_for(first)))
 
 
 def _open_closed_outputs() -> None:

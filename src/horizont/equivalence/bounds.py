@@ -26,7 +26,7 @@ bound is a small multiple of the noise, or of the error, that is typical of the 
 median, which a single framework with less precise activations does not change. A loss is the
 difference of numbers of order one: the smaller it is, the larger is their rounding beside it. In a
 batch of equal examples the errors of their losses are equal, too, and do not average out: of images
-of one colour, MXNet's mean loss was 24 units in the last place off.
+of one colour, the mean loss of one framework was 24 units in the last place off.
 
 **Reduced precision.** A variant may round the inputs of its float32 products to fewer bits, as
 TF32 does to 11. Its bound in float32 is the same multiple of the noise and of the error, the
