@@ -60,7 +60,7 @@ def test_an_unknown_data_set_lists_those_of_the_user(
 ) -> None:
     del own_images
     line = refused("prepare", "shape")
-    assert re.search("dataset: 'shape' .*ptb, shapes .did you mean 'shapes'", line), line
+    assert re.search("dataset: 'shape' .*ptb, shapes, or .*did you mean 'shapes'", line), line
 
 
 @pytest.mark.parametrize("parameter", ["dataset=nosuch", "workload=nosuch", "experiment=nosuch"])

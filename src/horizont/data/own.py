@@ -107,5 +107,5 @@ def check_name(settings: DataConfig, name: str) -> None:
     """Refuse a data set that is neither of the user nor in the catalogue."""
     names = [*DATASETS, *settings.own]
     if name not in names:
-        known = f"{', '.join(names)}{suggestion(name, names)}"
-        raise UserError("dataset", name, f"{known}, or a data set described in data.own")
+        allowed = f"{', '.join(names)}, or a data set described in data.own"
+        raise UserError("dataset", name, f"{allowed}{suggestion(name, names)}")
