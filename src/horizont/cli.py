@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     interrupt_on_signals()
     if argv is None:  # a process of its own
         collect_rarely()
-        _open_closed_outputs()
+        _replace_closed_streams()
     try:
         status = int(app(argv, prog_name=app.info.name, standalone_mode=False) or 0)
         if status == INTERRUPTED:  # to which typer turns a Ctrl-C
@@ -94,19 +94,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _open_closed_outputs() -> None:
-    """Replace an output that the caller has closed, as by ``>&-``, by the null device.
+def _replace_closed_streams() -> None:
+    """Replace a standard stream that the caller has closed, as by ``>&-``, by the null device.
 
     Its descriptor must not stay free: the next file that is opened would get the output of all
     processes that are started.
     """
-    for descriptor, name in ((1, "stdout"), (2, "stderr")):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            discarded = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(discarded, descriptor)
-            if discarded != descriptor:
-                os.close(discarded)
-            setattr(sys, name, open(descriptor, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+            # It gets the lowest free descriptor, which is that of the closed stream.
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
 
 
 def _print_version(is_asked: bool) -> None:
