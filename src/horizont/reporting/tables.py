@@ -12,7 +12,7 @@ from horizont.reporting import labels
 from horizont.reporting.output import TableOutput
 from horizont.wording import shorten
 
-_SIGNED_ZERO = re.compile(r"^[-−+](?=0[0.,]*( ?%)?$)")
+_SIGNED_ZERO = re.compile(r"^[-−](?=0[0.,]*( ?%)?$)")
 
 CellFormat = str | Callable[[Any], str]
 
