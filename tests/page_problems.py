@@ -34,7 +34,8 @@ _FIND = """
     const hides = ["hidden", "clip"].includes(getComputedStyle(one).overflowX);
     if (hides && one.scrollWidth > one.clientWidth + 1)
       problems.push("cut: " + name(one) + " " + one.textContent.trim().slice(0, 50));
-    const scrolls = one.closest(".hz-table, .table-wrapper, pre, .math, figure");
+    const scrolls = one.closest(
+      ".hz-table, .table-wrapper, .pst-scrollable-table-container, pre, .math, figure");
     if (!scrolls && one.getBoundingClientRect().right > innerWidth + 1)
       problems.push("beyond the edge: " + name(one) + " " + one.textContent.trim().slice(0, 50));
   }
