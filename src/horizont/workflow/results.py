@@ -159,16 +159,15 @@ def recommendation_for(question: Question, paths: Paths | None = None) -> Recomm
     own = own_results(paths)
     recommendation = recommend(own.records, question, own.certificates)
     if len(recommendation.ranking) or not packed_experiments(paths):
-        return _with_source(recommendation, paths.all_records, paths)
+        return _with_source(recommendation, "this folder")
     reference = open_reference(paths)
     recommendation = recommend(reference.records, question, reference.certificates)
-    return _with_source(recommendation, paths.reference, paths)
+    return _with_source(recommendation, str(paths.reference.relative_to(paths.root)))
 
 
-def _with_source(recommendation: Recommendation, folder: Path, paths: Paths) -> Recommendation:
-    """Name the folder of the records in the basis: the two studies have runs of the same names."""
-    basis = f"{recommendation.basis}; records in {folder.relative_to(paths.root)}"
-    return replace(recommendation, basis=basis)
+def _with_source(recommendation: Recommendation, where: str) -> Recommendation:
+    """Say where the records are: the two studies have runs of the same names."""
+    return replace(recommendation, basis=f"{recommendation.basis}; records in {where}")
 
 
 def recommendations_by_objective(question: Question) -> dict[str, Recommendation]:
