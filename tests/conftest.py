@@ -24,6 +24,7 @@ from horizont.config.system import (
     installed_version,
     parse_system,
 )
+from horizont.data.preparation import prepare
 from horizont.networks.catalogue import NETWORKS
 from horizont.workflow.paths import Paths
 from horizont.workflow.profiles import apply_profile
@@ -140,6 +141,13 @@ def set_value(values: Any, path: str, value: object) -> None:
     for parent in parents:
         values = values[parent]
     values[last] = value
+
+
+def prepare_few_images(paths: Paths) -> None:
+    """Prepare a few images for a study in a folder of its own."""
+    prepare(
+        "cifar10", "synthetic", paths.raw, paths.prepared_sets, train_examples=64, test_examples=16
+    )
 
 
 def change_setting(paths: Paths, path: str, value: object) -> None:

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 from tests.analysis.record_maker import make_record
-from tests.conftest import change_setting
+from tests.conftest import change_setting, prepare_few_images
 
 from horizont.cli import main
 from horizont.config.study import read_study
-from horizont.data.preparation import prepare
 from horizont.data.prepared import read_description
 from horizont.errors import FAILED, USER_ERROR
 from horizont.records.provenance import run_key
@@ -31,14 +30,7 @@ def measured(study_folder: Paths) -> Paths:
     """Write data and records of the experiment `local` of the tiny profile."""
     systems = ["tensorflow/local", "pytorch/local", "mxnet/local"]
     change_setting(study_folder, "experiments.local.systems", systems)
-    prepare(
-        "cifar10",
-        "synthetic",
-        study_folder.raw,
-        study_folder.prepared_sets,
-        train_examples=64,
-        test_examples=16,
-    )
+    prepare_few_images(study_folder)
     dataset = read_description(study_folder.prepared("cifar10"))
     for number, planned in enumerate(read_study(study_folder.params).runs("local", WORKLOAD)):
         run = with_local_fallback(planned)

@@ -12,14 +12,13 @@ import pytest
 import yaml
 from tests.analysis.all_quantities import assert_equal_quantities
 from tests.analysis.record_maker import make_record
-from tests.conftest import ROOT
+from tests.conftest import ROOT, prepare_few_images
 
 from horizont.analysis.advice import Question
 from horizont.analysis.claims.costs import with_repetition_costs
 from horizont.analysis.runs import by_workload
 from horizont.cli import main
 from horizont.config.study import read_study
-from horizont.data.preparation import prepare
 from horizont.data.prepared import read_description
 from horizont.equivalence.certificate import EquivalenceCertificate, write_certificate
 from horizont.errors import UserError
@@ -58,14 +57,7 @@ def write_study(study_folder: Paths, systems: list[str], blocks: int = 1) -> Non
     values = yaml.safe_load(study_folder.params.read_text())
     values["experiments"]["local"] |= {"systems": systems, "blocks": blocks}
     study_folder.params.write_text(yaml.safe_dump(values))
-    prepare(
-        "cifar10",
-        "synthetic",
-        study_folder.raw,
-        study_folder.prepared_sets,
-        train_examples=64,
-        test_examples=16,
-    )
+    prepare_few_images(study_folder)
     for number, run in enumerate(read_study(study_folder.params).runs("local", WORKLOAD)):
         make_record(study_folder.records("local", WORKLOAD), number, run)
 
