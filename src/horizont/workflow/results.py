@@ -165,7 +165,7 @@ def recommendation_for(question: Question, paths: Paths | None = None) -> Recomm
 
 
 def _with_source(recommendation: Recommendation, where: str) -> Recommendation:
-    """Say where the records are: the two studies have runs of the same names."""
+    """Add where the records are: the two studies have runs of the same names."""
     return replace(recommendation, basis=f"{recommendation.basis}; records in {where}")
 
 
