@@ -67,8 +67,8 @@ def _training(records: Sequence[Record], certificate: CertificateStatus) -> str:
     cell = leader(group, certificate)
     names = labels.short_labels([*by_system(group)])
     # The page of another experiment may compare more systems on the same workload.
-    few = f"{counted(len(names), 'system')} were measured here. "
-    text = (few if 1 < len(names) <= _FEW_SYSTEMS else "") + _lead(cell, names)
+    few = f" {counted(len(names), 'system')} were measured here."
+    text = _lead(cell, names) + (few if 1 < len(names) <= _FEW_SYSTEMS else "")
     if cell.excluded:
         excluded = " and ".join(names[system] for system in cell.excluded)
         text += f" Without a valid certificate and not compared: {excluded}."
