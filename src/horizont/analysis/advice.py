@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf, isinf, isnan, nan
 from operator import attrgetter, itemgetter
 from statistics import mode
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
@@ -195,10 +195,11 @@ def _ranked(
     systems = list(table["system"])
     runs_of = by_system(records)
     is_throughput = objective == "throughput"
+    verdicts = pairwise_verdicts(records, certificate).to_dict("records") if is_throughput else []
     table = table.assign(
         runs=[len(runs_of[system]) for system in systems],
-        versus_best=_comparison_with_best(records, systems, certificate) if is_throughput else "",
-        explanation=_explanations(records, systems, certificate) if is_throughput else "",
+        versus_best=_comparison_with_best(verdicts, systems) if is_throughput else "",
+        explanation=_explanations(records, verdicts, systems) if is_throughput else "",
     )
     unverified = {comparability(record, certificate) for record in records} - {"verified"}
     notes = [f"Part of it is {min(unverified)}."] if unverified else []
@@ -244,16 +245,14 @@ _RANKINGS: dict[
 }
 
 
-def _comparison_with_best(
-    records: list[Record], systems: list[str], certificate: CertificateStatus
-) -> list[str]:
+def _comparison_with_best(verdicts: list[dict[Any, Any]], systems: list[str]) -> list[str]:
     """Return the verdict of each system against the best, with its 95 % interval.
 
     If there is none, with the number of further blocks that would give one.
     """
     best = systems[0]
     texts = {best: "the best"}
-    for row in pairwise_verdicts(records, certificate).to_dict("records"):
+    for row in verdicts:
         a, b, low, high = row["a"], row["b"], row["low_95"], row["high_95"]
         if best not in (a, b):
             continue
@@ -266,11 +265,11 @@ def _comparison_with_best(
 
 
 def _explanations(
-    records: list[Record], systems: list[str], certificate: CertificateStatus
+    records: list[Record], verdicts: list[dict[Any, Any]], systems: list[str]
 ) -> list[str]:
     """Return for each slower system the part of its step that accounts for the difference."""
-    rows = pairwise_verdicts(records, certificate).to_dict("records")
-    slower = {frozenset((row["a"], row["b"])) for row in rows if row["outcome"].endswith(" faster")}
+    decided = (row for row in verdicts if row["outcome"].endswith(" faster"))
+    slower = {frozenset((row["a"], row["b"])) for row in decided}
     best, texts = systems[0], {}
     run_means = means_by_run(records)
     for pair in pairs(records):

@@ -35,10 +35,8 @@ def waterfall_figures(drilldowns: Sequence[Drilldown], verdicts: pd.DataFrame) -
 
     Systems that are not comparable are left out, unless none is.
     """
-    apart = verdicts[verdicts["outcome"] == NOT_COMPARABLE] if len(verdicts) else verdicts
-    excluded = {
-        frozenset(pair) for pair in zip(apart.get("a", ()), apart.get("b", ()), strict=True)
-    }
+    rows = verdicts.to_dict("records")
+    excluded = {frozenset((r["a"], r["b"])) for r in rows if r["outcome"] == NOT_COMPARABLE}
     comparable = [d for d in drilldowns if frozenset((d.pair.a, d.pair.b)) not in excluded]
     pairs = _pairs_with_fastest(comparable or drilldowns)
     return Stack(tuple(waterfall_figure(pair) for pair in pairs if pair.parts))
