@@ -386,7 +386,7 @@ def test_notebooks_are_executed_on_packed_records(measured: Paths) -> None:
 
 
 def test_the_packs_of_the_project_are_intact_and_small() -> None:
-    """DVC would accept a changed file of a frozen stage."""
+    """DVC accepts a changed pack, and executes its pages again."""
     folder = ROOT / "reports" / "reference"
     packs = [Pack(manifest.parent) for manifest in sorted(folder.glob(f"*/{MANIFEST}"))]
     for pack in packs:

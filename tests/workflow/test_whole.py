@@ -147,8 +147,8 @@ def test_a_clone_with_packs_does_not_measure_them_again(copy: Path, tmp_path: Pa
     pipeline = (clone / "dvc.yaml").read_text()
     pipeline = re.sub(r"reference: \[.*\]", "reference: [local]", pipeline)
     (clone / "dvc.yaml").write_text(pipeline)
-    command = (sys.executable, "-m", "dvc", "repro", "--single-item", "reference@local")
-    for words in ("Verifying outputs in frozen stage", "didn't change"):
+    command = (sys.executable, "-m", "dvc", "repro", "--single-item", "reference_pages@local")
+    for words in ("horizont experiment local --reference", "didn't change"):
         ran = run(clone, *command)
         assert ran.returncode == 0, ran.stderr
         assert words in ran.stdout

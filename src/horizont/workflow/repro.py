@@ -25,7 +25,7 @@ from horizont.workflow.paths import Paths
 #: Pages that are executed at a time.
 PARALLEL_PAGES = 2
 
-DVC = (sys.executable, "-m", "horizont.workflow.dvc_command")
+DVC = (sys.executable, "-m", "dvc")
 
 #: DVC's lock of what a stage writes; its name is in the error of another command.
 LOCK = "rwlock"
