@@ -90,6 +90,12 @@ def test_one_system_alone(tmp_path: Path) -> None:
     assert finding("verdicts", own, {}) == "There are no two systems to compare."
 
 
+def test_one_pair_of_systems(tmp_path: Path) -> None:
+    records = make_records(tmp_path, "local", blocks=1)
+    pair = [record for record in records if record.run.system.framework in ("pytorch", "mxnet")]
+    assert finding("verdicts", pair, {}) == "The only pair of systems is not comparable."
+
+
 def test_without_a_result_it_says_so(tmp_path: Path) -> None:
     failed = [
         dataclasses.replace(record, result=RunResult(status="failed", reason="why"))

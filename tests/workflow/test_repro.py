@@ -16,7 +16,7 @@ from tests.conftest import ROOT, cases, horizont_processes, wait_for
 from horizont.cli import main
 from horizont.errors import USER_ERROR
 from horizont.workflow.paths import Paths
-from horizont.workflow.repro import read_stage_meta, reproduce, schedule_stages
+from horizont.workflow.repro import read_stage_meta, schedule_stages
 
 NAMES = [
     "prepare@cifar10",

@@ -222,7 +222,9 @@ def _cause_pieces(drilldown: Drilldown, slower: str, faster: str, *, is_b_slower
     reason = drilldown.stop_reason
     pieces += [f". {labels.capitalise(reason)}." if reason else "."]
     if not 1 / DISTORTION_LIMIT < step.difference_s / timed.difference_s < DISTORTION_LIMIT:
-        pieces += [" Instrumentation changed the difference: fractions are valid, times are not."]
+        pieces += [
+            " Instrumentation changed the difference: its times hold for instrumented steps only."
+        ]
     return pieces
 
 

@@ -284,6 +284,9 @@ def _verdicts(records: Sequence[Record], certificate: CertificateStatus) -> str:
         "not settled": ("is not settled", "are not settled"),
         NOT_COMPARABLE: ("is not comparable", "are not comparable"),
     }
+    if len(table) == 1:
+        (name,) = +counts
+        return f"The only pair of systems {phrases[name][0]}."
     found = [
         f"{counts[name]} {one if counts[name] == 1 else several}"
         for name, (one, several) in phrases.items()
