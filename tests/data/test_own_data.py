@@ -97,6 +97,8 @@ def test_train_and_test_folders_are_the_splits(own, tmp_path):
     description = own("colours", kind="image")
     assert description.splits == {"train": 8, "test": 4}
     assert description.duplicates == 4  # all images of a class are equal
+    with pytest.raises(UserError, match=r"own\.colours\.test_fraction: 0\.1 .* already split"):
+        own("colours", kind="image", test_fraction=0.1)
 
 
 def test_changed_files_are_prepared_again(images, own, tmp_path):
@@ -136,6 +138,8 @@ def test_unknown_words_occur_in_the_training_text(text, own, tmp_path):
     own("tales", kind="text")
     data = load(tmp_path / "prepared" / "tales")
     assert set(data.vocabulary) == {"one", "two", "<unk>", "<eos>"}
+    with pytest.raises(UserError, match=r"own\.tales\.test_fraction: 0\.2 .* already split"):
+        own("tales", kind="text", test_fraction=0.2)
     train, valid = ([data.vocabulary[t] for t in s] for s in (data.train_tokens, data.valid_tokens))
     assert train == ["one", "one", "two", "two", "<unk>", "<eos>"]
     assert valid == ["one", "<unk>", "<eos>"]

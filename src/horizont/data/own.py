@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from horizont.config.data import DataConfig, OwnDataset
+from horizont.data import own_images, own_text
 from horizont.data.catalogue import DATASETS, DatasetInfo, dataset_info, describe_own
 from horizont.data.own_images import ImageFolder, find_images, images_outside, read_images
 from horizont.data.own_text import read_text
@@ -30,7 +31,14 @@ class OwnSource:
         return f"data.own.{self.name}.path"
 
     def info(self) -> DatasetInfo:
-        """Return what its files say about the data set, without reading images."""
+        """Return what its files say about the data set, without reading images.
+
+        Refuses a fraction for files that are already split.
+        """
+        has_splits = own_text.has_splits if self.settings.kind == "text" else own_images.has_splits
+        if "test_fraction" in self.settings.model_fields_set and has_splits(self.path):
+            field, value = f"data.own.{self.name}.test_fraction", self.settings.test_fraction
+            raise UserError(field, value, "nothing, as the files are already split")
         if self.settings.kind == "text":
             content = read_text(self._field, self.path, self.settings)
             splits = content.split_sizes()

@@ -43,7 +43,7 @@ def find_images(field: str, path: Path, test_fraction: float) -> ImageFolder:
     if not path.is_dir():
         kind = "is not a folder" if path.exists() else "does not exist"
         raise UserError(field, Problem(f"{path} {kind}"), _LAYOUT)
-    if (path / "train").is_dir() and (path / "test").is_dir():
+    if has_splits(path):
         found = {split: _find_classes(field, path / split) for split in ("train", "test")}
         classes = tuple(found["train"])
         if odd := sorted(set(classes) ^ set(found["test"])):
@@ -68,6 +68,11 @@ def find_images(field: str, path: Path, test_fraction: float) -> ImageFolder:
         for split, files in found.items()
     }
     return ImageFolder(classes, splits)
+
+
+def has_splits(path: Path) -> bool:
+    """Whether a folder has a folder each for training and test."""
+    return (path / "train").is_dir() and (path / "test").is_dir()
 
 
 def _is_hidden(path: Path) -> bool:

@@ -45,6 +45,11 @@ def read_text(field: str, path: Path, settings: OwnDataset) -> DatasetArrays:
     return read_dataset(describe_own(field, (), 0, dict.fromkeys(SPLITS, 0)), files)
 
 
+def has_splits(path: Path) -> bool:
+    """Whether a folder has a file for each split."""
+    return all((path / f"{split}.txt").is_file() for split in SPLITS)
+
+
 def _vocabulary(lines: dict[str, list[list[str]]], limit: int) -> set[str]:
     """Return the known words: all but one number are left to the end of lines and to <unk>."""
     found = {split: Counter(word for line in lines[split] for word in line) for split in SPLITS}
@@ -66,9 +71,8 @@ def _split_words(text: str) -> list[list[str]]:
 
 def _read_splits(field: str, path: Path, settings: OwnDataset) -> list[tuple[str, str]]:
     if path.is_dir():
-        files = [path / f"{split}.txt" for split in SPLITS]
-        if all(file.is_file() for file in files):
-            return [(split, _read(file)) for split, file in zip(SPLITS, files, strict=True)]
+        if has_splits(path):
+            return [(split, _read(path / f"{split}.txt")) for split in SPLITS]
         texts = sorted(path.glob("*.txt"))
         if len(texts) != 1:
             raise UserError(field, Problem(f"{len(texts)} text files in {path}"), _LAYOUT)
