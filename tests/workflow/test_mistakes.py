@@ -29,6 +29,9 @@ LINKS = {
     "steps": {"warmup": 1, "timed": 2},
 }
 READER = {"input": [{"source": "files", "reader": "tf.data"}]}
+KILL = {"kind": "kill", "target": "worker", "at_step": 2}
+ADAM = {"name": "adam", "learning_rate": 0.01}
+ANCHOR = {"workload": "lenet5-cifar10", "system": "pytorch/local", "batch": 8}
 ALEXNET = {"network": "alexnet", "dataset": "cifar10", "optimizer": {"learning_rate": 0.01}}
 
 #: Path of a setting, its value, and words of the message.
@@ -169,6 +172,74 @@ SETTINGS: list[tuple[str, Any, str]] = [
         "data.own",
         {"x": {"kind": "image"}, "cifar10": {"kind": "text"}},
         "data.own: 'cifar10' .*another name",
+    ),
+    # Settings that would have no effect.
+    ("data.mirror", "", "data.mirror: '' .*a path"),
+    ("data.own", {"x": {"kind": "text", "size": 32}}, "own.x.size: 32 .*nothing for kind text"),
+    ("data.own", {"x": {"kind": "text", "channels": 1}}, "own.x.channels: 1 .*nothing for kind te"),
+    ("data.own", {"x": {"kind": "image", "words": 50}}, "own.x.words: 50 .*nothing for kind image"),
+    ("data.own", {"x": {"kind": "text", "path": "no.txt"}}, "own.x.path: .*no.txt does not exist"),
+    ("data.own", {"x": {"kind": "image", "path": ""}}, "own.x.path: '' .*a path"),
+    ("data.own", {"x": {"kind": "image", "title": "a\nb"}}, "own.x.title: 'a.nb' .*one line"),
+    (f"{LENET}.optimizer.beta1", 0.9, "optimizer.beta1: 0.9 .*nothing with sgd"),
+    (f"{LENET}.optimizer.epsilon", 1e-8, "optimizer.epsilon: 1e-08 .*nothing with sgd"),
+    (f"{LENET}.optimizer", ADAM | {"momentum": 0.9}, "optimizer.momentum: 0.9 .*0 with adam"),
+    (f"{LENET}.optimizer", ADAM | {"nesterov": True}, "optimizer.nesterov: true .*false with adam"),
+    (f"{LENET}.time_steps", 30, "time_steps: 30 .*nothing, as cifar10 has images"),
+    ("workloads.lstm-ptb.upscale", 2, "lstm-ptb.upscale: 2 .*1, as ptb is a text"),
+    ("equivalence.replay", ["lenet-fashion-mnist"], "replay: .*those of equivalence.workloads: le"),
+    ("equivalence.mutations", ["lenet-fashion-mnist"], "mutations: .*those of equivalence.workloa"),
+    ("equivalence.replay", ["lenet5-cifar10", "lenet5-cifar10"], "replay: 'lenet5-cifar10' .*once"),
+    (
+        "equivalence.workloads",
+        ["lenet5-cifar10", "lenet5-cifar10"],
+        "equivalence.workloads: .*once",
+    ),
+    ("chapters", ["theory-01-neuron", "theory-01-neuron"], "chapters: 'theory-01-neuron' .*once"),
+    (
+        "anchor",
+        ANCHOR | {"steps": LINKS["steps"] | {"profiled": 2}},
+        "anchor.steps.profiled: 2 .*0",
+    ),
+    (f"{LOCAL}.views", ["verdicts", "verdicts"], "views: 'verdicts' .*once"),
+    (f"{LOCAL}.title", "  ", "local.title: '  ' .*one line of text"),
+    (f"{LOCAL}.title", "one\ntwo", "local.title: 'one.ntwo' .*one line of text"),
+    (f"{LOCAL}.title", "x" * 400, "local.title: 'x+.*at most 100 characters"),
+    (f"{LOCAL}.record_updates", "order", "record_updates: 'order' .*none, but for pytorch/async"),
+    (f"{LOCAL}.steps.input_batches", 60, "steps.input_batches: 60 .*0 for .* of kind training"),
+    (f"{LOCAL}.stall_timeout_s", 500, "stall_timeout_s: 500.0 .*less than timeout_s, which is 120"),
+    (f"{LOCAL}.topology.sharding", "static_shards", "sharding: 'static_shards' .*global_batches"),
+    (f"{LOCAL}.topology.placement", "dedicated", "placement: 'dedicated' .*emulated"),
+    (
+        f"{DISTRIBUTED}.server_layouts",
+        {"*": {"servers": 1}, "mxnet/*": {"servers": 2}},
+        r"server_layouts: 'mxnet/\*' .*that no earlier one fits",
+    ),
+    (
+        "experiments.links",
+        LINKS | {"sweep": {"servers": [1, 2]}},
+        r"links.sweep.servers: \[1, 2\] .*one value, as it changes nothing in pytorch/sync/allr",
+    ),
+    (
+        "experiments.links",
+        LINKS | {"sweep": {"link": [{}, {"latency_ms": 0}]}},
+        "links.sweep.link: {latency_ms: 0} .*every value once",
+    ),
+    (
+        "experiments.links",
+        LINKS | {"systems": ["pytorch/local"], "topology": {}, "sweep": {"workers": [1, 2]}},
+        "links.sweep.workers: 2 .*1 for pytorch/local",
+    ),
+    (
+        "experiments.links",
+        LINKS
+        | {"sweep": {"local_batch": [8]}, "overrides": {"lenet5-cifar10": {"local_batch": 4}}},
+        "overrides.lenet5-cifar10.local_batch: 4 .*null, as sweep has local_batch",
+    ),
+    (
+        "experiments.links",
+        LINKS | {"kind": "faults", "faults": [KILL, KILL]},
+        r"links.faults\[1\]: {kind: 'kill', target: 'worker', at_step: 2} .*once",
     ),
 ]
 
@@ -315,6 +386,26 @@ def test_a_name_that_is_no_folder_is_one_sentence(
 def test_values_of_a_sweep_are_different(study_folder: Paths, refused: Callable[..., str]) -> None:
     change_setting(study_folder, f"{LOCAL}.sweep", {"threads": [1, 2, 1]})
     assert re.search("sweep.threads: 1 .*every value once", refused("config", "check"))
+
+
+def test_an_anchor_without_blocks_is_one_sentence(
+    study_folder: Paths, refused: Callable[..., str]
+) -> None:
+    values = yaml.safe_load(study_folder.params.read_text())
+    values["anchor"] = ANCHOR | {"steps": LINKS["steps"]}
+    for experiment in values["experiments"].values():
+        experiment["anchored"] = False
+    study_folder.params.write_text(yaml.safe_dump(values))
+    assert re.search("anchor: .*null, as no experiment is anchored", refused("config", "check"))
+
+
+def test_paths_are_checked_by_every_command_that_reads_data(
+    study_folder: Paths, refused: Callable[..., str]
+) -> None:
+    change_setting(study_folder, "data.mirror", "no/such/folder")
+    assert "data.mirror: 'no/such/folder'" in refused("prepare", "cifar10")
+    change_setting(study_folder, "data", {"own": {"x": {"kind": "text", "path": "no.txt"}}})
+    assert "data.own.x.path: " in refused("prepare", "cifar10")
 
 
 def test_a_full_disk_is_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:

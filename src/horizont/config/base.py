@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, TypeVar, get_args
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from horizont.errors import Problem, UserError
 from horizont.wording import in_yaml
@@ -62,6 +70,8 @@ class ConfigModel(BaseModel):
             # pydantic would convert it to 0 or 1.
             if isinstance(value, bool) and types & {int, float} and bool not in types:
                 raise UserError(field.alias or name, value, "a number")
+            if value == "" and Path in types:  # pydantic would use the current folder
+                raise UserError(field.alias or name, value, "a path")
         return values
 
     def check_defaults(self, where: str) -> None:
@@ -74,6 +84,23 @@ class ConfigModel(BaseModel):
 
 def _types_in(annotation: Any) -> set[Any]:
     return {annotation}.union(*map(_types_in, get_args(annotation)))
+
+
+def _check_title(title: str) -> str:
+    if title and (not title.strip() or title.splitlines() != [title]):
+        raise UserError("", title, "one line of text")
+    return title
+
+
+#: A heading, which has a default if it is empty.
+Title = Annotated[str, Field(max_length=100), AfterValidator(_check_title)]
+
+
+def check_unique(field: str, names: Sequence[str]) -> None:
+    """Refuse a list with a name twice."""
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(field, name, "each of them once")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from horizont.config.base import ConfigModel
+from horizont.config.base import ConfigModel, Title
 from horizont.errors import UserError
 
 DataSource = Literal["synthetic", "available", "real"]
@@ -36,13 +36,21 @@ class OwnDataset(ConfigModel):
 
     kind: Literal["image", "text"]
     path: Path | None = None
-    title: str = ""
+    title: Title = ""
     licence: str = ""
     citation: str = ""
     size: int = Field(default=32, ge=8, le=512)
     channels: Literal[1, 3] = 3
     test_fraction: float = Field(default=0.1, gt=0, lt=0.5)
     words: int = Field(default=10_000, ge=10)
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> OwnDataset:
+        of_other_kind = ("size", "channels") if self.kind == "text" else ("words",)
+        for field in of_other_kind:
+            if field in self.model_fields_set:
+                raise UserError(field, getattr(self, field), f"nothing for kind {self.kind}")
+        return self
 
 
 class DataConfig(ConfigModel):

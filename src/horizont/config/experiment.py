@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from itertools import product
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from horizont.config.base import ConfigModel, error_context, parse_config
+from horizont.config.base import ConfigModel, Title, check_unique, error_context, parse_config
 from horizont.config.faults import FaultSpec, applies_to, check_fault, fault_targets
-from horizont.config.input import InputPipeline, check_input_pipeline, readers_of, supports_input
-from horizont.config.run import Evaluation, RecordedUpdates, StepCounts, check_batch, check_settings
+from horizont.config.input import check_input_pipeline, readers_of, supports_input
+from horizont.config.run import (
+    Evaluation,
+    RecordedUpdates,
+    StepCounts,
+    check_batch,
+    check_recorded_updates,
+    check_settings,
+)
+from horizont.config.sweep import (
+    BATCH_FIELDS,
+    TOPOLOGY_FIELDS,
+    WORKLOAD_FIELDS,
+    Sweep,
+    expand_sweep,
+    input_at,
+)
 from horizont.config.system import GradientExchange, System, parse_system
 from horizont.config.topology import MAX_SERVERS, Placement, Topology
 from horizont.errors import UserError
@@ -24,22 +38,8 @@ Kind = Literal["training", "sweep", "faults", "input"]
 #: Pages about an experiment beside its own: ``notebooks/views/<view>.ipynb``.
 View = Literal["operators", "resources", "verdicts"]
 
-TOPOLOGY_FIELDS = ("workers", "servers", "threads", "hosts", "placement", "link", "cpus_per_host")
-BATCH_FIELDS = ("global_batch", "local_batch")
-
-#: Settings of the workload that a sweep may vary.
-WORKLOAD_FIELDS = ("learning_rate", "initial_limit")
-
-#: Settings that a sweep may vary.
-SWEEPABLE = (*TOPOLOGY_FIELDS, *BATCH_FIELDS, *WORKLOAD_FIELDS, "input")
-
-#: A larger sweep is a mistake.
-MAX_POINTS = 200
-
-#: More blocks are a mistake, too.
+#: More blocks are a mistake.
 MAX_BLOCKS = 1000
-
-Sweep = dict[str, tuple[Any, ...]]
 
 
 class Overrides(ConfigModel):
@@ -92,7 +92,7 @@ class Experiment(ConfigModel):
     }
 
     kind: Kind
-    title: str = ""
+    title: Title = ""
     workloads: tuple[str, ...] = Field(min_length=1)
     systems: tuple[str, ...] = Field(min_length=1)
     topology: Topology = Topology()
@@ -184,10 +184,16 @@ class Experiment(ConfigModel):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Experiment:
-        for workload in self.overrides:
+        for workload, own in self.overrides.items():
             if workload not in self.workloads:
                 raise UserError("overrides", workload, self.workloads)
-        _check_unique("workloads", self.workloads)
+            swept = [name for name in BATCH_FIELDS if name in self.sweep | own.sweep]
+            for field in BATCH_FIELDS:
+                if swept and (batch := getattr(own, field)) is not None:
+                    allowed = f"null, as sweep has {swept[0]}"
+                    raise UserError(f"overrides.{workload}.{field}", batch, allowed)
+        check_unique("workloads", self.workloads)
+        check_unique("views", self.views)
         expand_sweep(self.sweep)
         self._check_kind()
         for workload in self.workloads:
@@ -216,7 +222,7 @@ class Experiment(ConfigModel):
 
     def _check_on_workload(self) -> None:
         """Refuse impossible settings; overrides are already applied."""
-        _check_unique("systems", self.systems)
+        check_unique("systems", self.systems)
         workers = self.topology.workers
         is_swept = any(name in self.sweep for name in BATCH_FIELDS)
         if not is_swept and self.global_batch is None and self.local_batch is None:
@@ -227,11 +233,32 @@ class Experiment(ConfigModel):
                 allowed = f"global_batch / workers = {local_batch}"
                 raise UserError("local_batch", self.local_batch, allowed)
         systems = [parse_system(name, "systems") for name in self.systems]
-        if workers > 1 and all(system.is_local for system in systems):
-            raise UserError("topology.workers", workers, f"1 for {', '.join(self.systems)}")
+        if all(system.is_local for system in systems):
+            for count in self.sweep.get("workers", (workers,)):
+                if count != 1:
+                    raise UserError("topology.workers", count, f"1 for {', '.join(self.systems)}")
+            if (sharding := self.topology.sharding) != "global_batches":
+                allowed = f"global_batches for {', '.join(self.systems)}"
+                raise UserError("topology.sharding", sharding, allowed)
         for system in systems:
             for fields in self._fields_at_points(system):
                 self._check_run(system, fields)
+        if self.steps.input_batches and self.kind != "input":
+            allowed = f"0 for an experiment of kind {self.kind}"
+            raise UserError("steps.input_batches", self.steps.input_batches, allowed)
+        if self.stall_timeout_s is not None and self.stall_timeout_s >= self.timeout_s:
+            allowed = f"less than timeout_s, which is {self.timeout_s:g}"
+            raise UserError("stall_timeout_s", self.stall_timeout_s, allowed)
+        self._check_sweep()
+
+    def _check_sweep(self) -> None:
+        """Refuse to sweep a setting that no system has, such as the servers of a ring."""
+        for name, values in self.sweep.items():
+            first = self.model_copy(update={"sweep": {**self.sweep, name: values[:1]}})
+            counts = ((len(one.expand(system)) for one in (self, first)) for system in self.systems)
+            if len(values) > 1 and all(swept == fixed for swept, fixed in counts):
+                allowed = f"one value, as it changes nothing in {', '.join(self.systems)}"
+                raise UserError(f"sweep.{name}", values, allowed)
 
     def _check_kind(self) -> None:
         """Refuse a kind whose notebook could not show the runs."""
@@ -260,7 +287,7 @@ class Experiment(ConfigModel):
                     check_fault(fault, system, topology, self.steps.total)
 
     def _check_unused(self) -> None:
-        """Refuse a fault, a server layout and a reader of files that no system has."""
+        """Refuse a fault, a server layout, a recording and a reader that no system has."""
         by_workload = {name: self.on(name) for name in self.workloads}
         names = dict.fromkeys(name for one in by_workload.values() for name in one.systems)
         systems = [parse_system(name) for name in names]
@@ -268,11 +295,17 @@ class Experiment(ConfigModel):
             if not any(applies_to(fault, system) for system in systems):
                 roles = {role for system in systems for role in fault_targets(system)}
                 raise UserError(f"faults[{number}].target", fault.target, sorted(roles))
+            if fault in self.faults[:number]:
+                given = fault.model_dump(exclude_unset=True)
+                raise UserError(f"faults[{number}]", given, "each of them once")
+        check_recorded_updates(self.record_updates, systems)
         with_servers = [one.name for one in systems if "server" in one.info.roles]
         for pattern in self.server_layouts:
-            if not any(fnmatchcase(name, pattern) for name in with_servers):
-                allowed = f"a pattern of {', '.join(with_servers) or 'systems with servers'}"
-                raise UserError("server_layouts", pattern, allowed)
+            remaining = [name for name in with_servers if not fnmatchcase(name, pattern)]
+            if remaining == with_servers:
+                others = ", ".join(with_servers) or "systems with servers that no earlier one fits"
+                raise UserError("server_layouts", pattern, f"a pattern of {others}")
+            with_servers = remaining  # an earlier pattern precedes
         for one in by_workload.values():
             for point in expand_sweep(one.sweep):
                 pipeline = input_at(point)
@@ -280,35 +313,3 @@ class Experiment(ConfigModel):
                 if not any(supports_input(pipeline, system) for system in parsed):
                     readers = readers_of(parsed)
                     raise UserError("sweep.input.reader", pipeline.reader, readers)
-
-
-def _check_unique(field: str, names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(field, name, "each of them once")
-
-
-def expand_sweep(sweep: Sweep) -> list[dict[str, Any]]:
-    """List all combinations of the values of a sweep, at most `MAX_POINTS`; one, if it is empty."""
-    for name, values in sweep.items():
-        if name not in SWEEPABLE:
-            raise UserError("sweep", name, SWEEPABLE)
-        if not values:
-            raise UserError(f"sweep.{name}", [], "at least one value")
-        if twice := [value for number, value in enumerate(values) if value in values[:number]]:
-            raise UserError(f"sweep.{name}", twice[0], "every value once")
-        if name in BATCH_FIELDS:
-            for value in values:
-                if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                    raise UserError(f"sweep.{name}", value, "an integer of at least 1")
-    if set(BATCH_FIELDS) <= set(sweep):
-        raise UserError("sweep", list(BATCH_FIELDS), "one of them: the other follows")
-    points = [dict(zip(sweep, values, strict=True)) for values in product(*sweep.values())]
-    if len(points) > MAX_POINTS:
-        raise UserError("sweep", f"{len(points)} points", f"at most {MAX_POINTS}")
-    return points
-
-
-def input_at(point: Mapping[str, Any]) -> InputPipeline:
-    """Return the input pipeline at a sweep point."""
-    return parse_config(InputPipeline, point.get("input", {}), "sweep.input")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -115,10 +115,7 @@ class Run(ConfigModel):
         check_settings(
             self.system, self.topology, self.global_batch, self.steps, self.gradient_exchange
         )
-        if self.record_updates != "none" and not self.system.info.records_updates:
-            recording = [name for name, info in SYSTEMS.items() if info.records_updates]
-            allowed = f"none, but for {', '.join(recording)}"
-            raise UserError("record_updates", self.record_updates, allowed)
+        check_recorded_updates(self.record_updates, [self.system])
         with error_context("input"):
             check_input_pipeline(self.system, self.input)
         if self.fault is not None:
@@ -131,6 +128,13 @@ def check_batch(global_batch: int, workers: int) -> None:
     """Refuse a global batch that is no multiple of the workers."""
     if global_batch % workers:
         raise UserError("global_batch", global_batch, f"a multiple of the {workers} workers")
+
+
+def check_recorded_updates(recorded: RecordedUpdates, systems: Iterable[System]) -> None:
+    """Refuse to record updates if no system has a server that does."""
+    if recorded != "none" and not any(system.info.records_updates for system in systems):
+        recording = [name for name, info in SYSTEMS.items() if info.records_updates]
+        raise UserError("record_updates", recorded, f"none, but for {', '.join(recording)}")
 
 
 def check_settings(

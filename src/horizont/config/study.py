@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import yaml
 from pydantic import Field, model_validator
 
-from horizont.config.base import ConfigModel, parse_config
+from horizont.config.base import ConfigModel, check_unique, parse_config
 from horizont.config.data import DataConfig
-from horizont.config.experiment import WORKLOAD_FIELDS, Experiment
+from horizont.config.experiment import Experiment
 from horizont.config.run import MAX_STEPS, Run, StepCounts
+from horizont.config.sweep import WORKLOAD_FIELDS
 from horizont.config.system import System, parse_system
 from horizont.config.workload import Workload
 from horizont.errors import Problem, UserError
@@ -84,6 +85,9 @@ class Anchor(ConfigModel):
     def _check_consistency(self) -> Anchor:
         if not parse_system(self.system).is_local:
             raise UserError("system", self.system, "a system of a single process")
+        for kind in ("instrumented", "profiled", "input_batches"):
+            if count := getattr(self.steps, kind):
+                raise UserError(f"steps.{kind}", count, "0, as the timed steps are compared")
         return self
 
 
@@ -116,16 +120,23 @@ class Study(ConfigModel):
     def _check_names(self) -> Study:
         verified = self.equivalence.workloads
         for field in ("workloads", "overrides", "mutations", "replay"):
-            for name in getattr(self.equivalence, field):
+            names = tuple(getattr(self.equivalence, field))
+            for name in names:
                 if name not in self.workloads:
                     raise UserError(f"equivalence.{field}", name, sorted(self.workloads))
+            check_unique(f"equivalence.{field}", names)
+        check_unique("chapters", self.chapters)
         if self.anchor and self.anchor.workload not in verified:
             raise UserError("anchor.workload", self.anchor.workload, verified)
+        if self.anchor and not any(one.anchored for one in self.experiments.values()):
+            given = self.anchor.model_dump(exclude_unset=True)
+            raise UserError("anchor", given, "null, as no experiment is anchored")
         self._check_datasets()
         for name in self.workloads:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or len(name) > _LONGEST_NAME:
                 allowed = "of letters, digits, dots, hyphens and underscores"
                 raise UserError("workloads", name, f"names {allowed}, at most {_LONGEST_NAME}")
+            self._check_optimizer(name)
         for name, experiment in self.experiments.items():
             if not re.fullmatch("[a-z0-9_]+", name) or len(name) > _LONGEST_NAME:
                 allowed = "of lower-case letters, digits and underscores"
@@ -138,6 +149,17 @@ class Study(ConfigModel):
                     allowed = f"those of equivalence.workloads: {known}"
                     raise UserError(f"experiments.{name}.workloads", workload, allowed)
         return self
+
+    def _check_optimizer(self, workload: str) -> None:
+        """Refuse a setting of adam that is written for sgd, even if its value is the default.
+
+        Not checked by `OptimizerConfig`, because a record has all settings of its optimizer.
+        """
+        optimizer = self.workloads[workload].optimizer
+        for field in ("beta1", "beta2", "epsilon"):
+            if optimizer.name == "sgd" and field in optimizer.model_fields_set:
+                path, value = f"workloads.{workload}.optimizer.{field}", getattr(optimizer, field)
+                raise UserError(path, value, "nothing with sgd, which has momentum")
 
     def _check_datasets(self) -> None:
         """Refuse another list of data sets than what the verified workloads need."""

@@ -46,6 +46,8 @@ class OptimizerConfig(ConfigModel):
     def _check_consistency(self) -> OptimizerConfig:
         if self.name == "adam" and self.momentum:
             raise UserError("momentum", self.momentum, "0 with adam, which has beta1")
+        if self.name == "adam" and self.nesterov:
+            raise UserError("nesterov", self.nesterov, "false with adam")
         if self.nesterov and not self.momentum:
             raise UserError("nesterov", self.nesterov, "false without momentum")
         return self

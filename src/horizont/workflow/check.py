@@ -29,10 +29,10 @@ from horizont.config.system import (
 from horizont.config.topology import Topology
 from horizont.config.workload import Workload
 from horizont.data.catalogue import DatasetInfo
-from horizont.data.own import find_info
+from horizont.data.own import find_info, find_own
 from horizont.data.preparation import split_sizes
 from horizont.errors import UserError
-from horizont.launchers.base import check_run, get_launcher, unavailable_reason
+from horizont.launchers.base import check_run, check_topology, get_launcher, unavailable_reason
 from horizont.networks.catalogue import network_for
 from horizont.workflow.paths import Paths
 
@@ -43,11 +43,22 @@ QUERY_TIMEOUT_S = 120.0
 ONEDNN_VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 
 
-def load_study(paths: Paths) -> Study:
-    """Read the settings, and check that every data set, network and variant is available."""
+def read_settings(paths: Paths) -> Study:
+    """Read the settings, and check that the folders and files that they name exist."""
     study = read_study(paths.params)
     if study.data.mirror and not study.data.mirror.is_dir():
         raise UserError("data.mirror", str(study.data.mirror), "an existing folder")
+    for name, settings in study.data.own.items():
+        own = find_own(study.data, name, paths.root)
+        if settings.path is not None and own is not None and not own.path.exists():
+            own.info()  # raises an error that says what is needed there
+    return study
+
+
+def load_study(paths: Paths) -> Study:
+    """Read the settings, and check that every data set, network and variant is available."""
+    study = read_settings(paths)
+    _check_verified(study)
     largest = {}
     images_to_test = {}
     texts = set()
@@ -55,6 +66,7 @@ def load_study(paths: Paths) -> Study:
         info = _find_info(study, name, paths)
         with error_context(f"workloads.{name}"):
             network_for(workload, info.shape, info.classes)
+            _check_kind(workload, info)
         largest[name] = _largest_batch(study, workload, info)
         if name in study.equivalence.workloads:
             _check_compared(study, name, info, largest[name])
@@ -70,6 +82,8 @@ def load_study(paths: Paths) -> Study:
             allowed = f"{system.base_name}: no C++ compiler {compiler_command()!r} was found (CXX)"
             raise UserError("systems", system.name, allowed)
     for name, experiment in study.experiments.items():
+        with error_context(f"experiments.{name}"):
+            check_topology(experiment.topology)
         for workload_name in experiment.workloads:
             with error_context(f"experiments.{name}"), experiment.written_paths(workload_name):
                 if workload_name in images_to_test:
@@ -83,6 +97,19 @@ def load_study(paths: Paths) -> Study:
     return study
 
 
+def _check_verified(study: Study) -> None:
+    """Refuse mutations and a replay of a workload that is not verified.
+
+    Not checked by `Study`, because packs of earlier versions have such settings.
+    """
+    verified = study.equivalence.workloads
+    for field in ("mutations", "replay"):
+        for name in getattr(study.equivalence, field):
+            if name not in verified:
+                allowed = f"those of equivalence.workloads: {', '.join(verified)}"
+                raise UserError(f"equivalence.{field}", name, allowed)
+
+
 def _find_info(study: Study, name: str, paths: Paths) -> DatasetInfo:
     """Return the facts of the data set of a workload.
 
@@ -92,6 +119,14 @@ def _find_info(study: Study, name: str, paths: Paths) -> DatasetInfo:
     is_own = dataset in study.data.own
     with nullcontext() if is_own else error_context(f"workloads.{name}"):
         return find_info(study.data, dataset, paths.root)
+
+
+def _check_kind(workload: Workload, info: DatasetInfo) -> None:
+    """Refuse a setting for texts on images, and one for images on a text."""
+    if info.kind == "image" and "time_steps" in workload.model_fields_set:
+        raise UserError("time_steps", workload.time_steps, f"nothing, as {info.name} has images")
+    if info.kind == "text" and workload.upscale > 1:
+        raise UserError("upscale", workload.upscale, f"1, as {info.name} is a text")
 
 
 def _largest_batch(study: Study, workload: Workload, info: DatasetInfo) -> int:

@@ -14,7 +14,7 @@ from horizont.data.preparation import prepare
 from horizont.data.prepared import DatasetDescription, ImageData, load
 from horizont.networks.catalogue import network_for
 from horizont.networks.network import summary
-from horizont.workflow.check import load_study
+from horizont.workflow.check import load_study, read_settings
 from horizont.workflow.paths import Paths, study_paths
 
 
@@ -34,7 +34,7 @@ def ensure_prepared(study: Study, dataset: str, paths: Paths) -> DatasetDescript
 
 def prepare_subset(dataset: str, examples: int, folder: Path, paths: Paths) -> DatasetDescription:
     """Prepare the first examples of a data set in another folder, without downloading."""
-    settings = read_study(paths.params).data
+    settings = read_settings(paths).data
     return prepare(
         dataset,
         "synthetic" if settings.source == "synthetic" else "available",
@@ -59,7 +59,7 @@ def prepare_files(run: Run, paths: Paths) -> Path | None:
 def prepare_dataset(dataset: str) -> DatasetDescription:
     """Prepare a data set of the current study."""
     paths = study_paths()
-    study = read_study(paths.params)
+    study = read_settings(paths)
     check_name(study.data, dataset)
     return ensure_prepared(study, dataset, paths)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from horizont.config.experiment import BATCH_FIELDS, TOPOLOGY_FIELDS
 from horizont.config.run import Run
 from horizont.config.study import Study
+from horizont.config.sweep import BATCH_FIELDS, TOPOLOGY_FIELDS
 from horizont.reporting.labels import link_label
 
 
