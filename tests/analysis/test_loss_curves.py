@@ -40,9 +40,32 @@ def test_a_run_that_stops_training_is_found_where_rounding_permits() -> None:
 def test_a_loss_that_is_not_finite_is_found_alone() -> None:
     broken = CURVE.copy()
     broken[50] = np.nan
-    assert diverging_curves({"a": [broken]}, 1.0) == {"a": "a loss of a run is not finite"}
+    unstable = "the training is unstable, as the loss of step 51 is not finite"
+    assert diverging_curves({"a": [broken]}, 1.0) == {"a": unstable}
     assert set(diverging_curves({"a": [CURVE], "b": [broken]}, 0.05)) == {"b"}
 
 
 def test_two_frameworks_that_differ_are_both_named() -> None:
     assert set(diverging_curves({"a": [CURVE], "b": [CURVE * 1.2]}, 0.05)) == {"a", "b"}
+
+
+def growing(factor: float) -> np.ndarray:
+    """Return a curve that leaves `CURVE` after four steps, as an LSTM without clipping does."""
+    return np.concatenate([CURVE[:4], CURVE[0] * factor * np.linspace(1, 5, 86)])
+
+
+def test_a_training_that_is_unstable_in_every_framework_is_no_difference_of_these() -> None:
+    curves = {"a": [growing(11)], "b": [growing(14)], "c": [CURVE, np.append(CURVE, np.inf)]}
+    reasons = diverging_curves(curves, 0.05)
+    shown = "the training is unstable, as the loss of step 5 is more than 10 times the first"
+    assert reasons == dict.fromkeys("abc", shown)
+    stable_elsewhere = diverging_curves(curves | {"d": [CURVE]}, 0.05)
+    assert set(stable_elsewhere) == {"a", "b", "c"}
+    assert not any("unstable" in reason for reason in stable_elsewhere.values())
+
+
+def test_an_unstable_training_from_other_weights_differs() -> None:
+    reasons = diverging_curves({"a": [growing(11)], "b": [growing(14)], "c": [2 * growing(11)]}, 1)
+    assert reasons["c"] == "the losses of a run differ from all others in step 1"
+    assert "unstable" in reasons["a"]
+    assert "unstable" in reasons["b"]

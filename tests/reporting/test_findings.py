@@ -123,3 +123,18 @@ def test_it_is_the_first_sentence_of_its_page() -> None:
         if "horizont" in output.get("metadata", {})
     ]
     assert declared[0]["finding"].startswith("No system is clearly the fastest")
+
+
+def test_an_unstable_training_is_not_blamed_on_a_certificate(tmp_path: Path) -> None:
+    records = make_records(tmp_path, "local", blocks=1, systems=("pytorch/local", "mxnet/local"))
+    for record in records:
+        steps = pd.read_parquet(record.path("steps.parquet"))
+        steps.loc[steps["step"] >= 4, "loss"] *= 50
+        steps.to_parquet(record.path("steps.parquet"))
+    found = finding("training", records, {})
+    assert found.startswith(
+        "The training is unstable, as the loss of step 5 is more than 10 times the first; a smaller"
+        " optimizer.learning_rate, or optimizer.clip_norm, prevents that. "
+    )
+    assert " had the highest throughput, " in found
+    assert "certificate" not in found

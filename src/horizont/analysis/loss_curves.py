@@ -22,6 +22,10 @@ REDUCED_PRECISION_FIRST_STEP_BOUND = 0.05
 #: Later losses are compared only if rounding changes them by less.
 _LARGEST_USEFUL_BOUND = 0.5
 
+#: A training whose loss exceeds the first one by this factor is unstable: that is far worse than
+#: what the initial weights predict.
+UNSTABLE_FACTOR = 10
+
 #: Losses by step, of one run.
 Curve = NDArray[np.float64]
 
@@ -31,7 +35,8 @@ def diverging_losses(records: Sequence[Record], later_bound: float) -> dict[str,
 
     Runs are compared that make the same updates: in one process, or synchronously with the same
     workers. A framework diverges if its losses differ from those of every other. After the first
-    step, rounding explains relative differences up to `later_bound`.
+    step, rounding explains relative differences up to `later_bound`. A training that is unstable in
+    all of them multiplies differences by rounding, so only its first losses are compared.
     """
     compared = [record for record in trained(records) if _makes_shared_updates(record.run)]
     reasons: dict[str, str] = {}
@@ -40,6 +45,15 @@ def diverging_losses(records: Sequence[Record], later_bound: float) -> dict[str,
         curves = {name: [*map(_loss_curve, own)] for name, own in by_trainer.items()}
         reasons |= diverging_curves(curves, later_bound)
     return reasons
+
+
+def instability(records: Sequence[Record]) -> str:
+    """Return how the losses show that a training is unstable in every framework, or "".
+
+    In some of them only, that is a difference between them.
+    """
+    by_trainer = group_by(trained(records), lambda record: record.run.trainer_name)
+    return _shared_instability([[*map(_loss_curve, own)] for own in by_trainer.values()])
 
 
 def _makes_shared_updates(run: Run) -> bool:
@@ -64,6 +78,9 @@ def _loss_curve(record: Record) -> Curve:
 def diverging_curves(curves: Mapping[str, Sequence[Curve]], later_bound: float) -> dict[str, str]:
     """Return why some loss curves are not those of the others, by framework and variant."""
     reasons = {}
+    if unstable := _shared_instability([*curves.values()]):
+        reasons = dict.fromkeys(curves, f"the training is unstable, {unstable}")
+        curves = {name: [curve[:1] for curve in own] for name, own in curves.items()}
     for name, own in curves.items():
         if not all(np.isfinite(curve).all() for curve in own):
             reasons[name] = "a loss of a run is not finite"
@@ -84,6 +101,24 @@ def diverging_curves(curves: Mapping[str, Sequence[Curve]], later_bound: float) 
                 step = max(step for step in steps if step is not None)
                 reasons[name] = f"the losses of a run differ from all others in step {step}"
     return reasons
+
+
+def _shared_instability(curves: Sequence[Sequence[Curve]]) -> str:
+    """Return what the first unstable run shows, if each framework and variant has such a run."""
+    shown = [next(filter(None, map(_instability, own)), "") for own in curves]
+    return shown[0] if shown and all(shown) else ""
+
+
+def _instability(curve: Curve) -> str:
+    is_finite = np.isfinite(curve)
+    is_unstable = ~is_finite | (curve > UNSTABLE_FACTOR * np.abs(curve[:1]))
+    if not is_unstable.any():
+        return ""
+    step = int(is_unstable.argmax())
+    if step == 0:  # other weights or inputs, rather than an update
+        return ""
+    how = f"is more than {UNSTABLE_FACTOR} times the first" if is_finite[step] else "is not finite"
+    return f"as the loss of step {step + 1} {how}"
 
 
 def _first_step_bound(*trainers: str) -> float:

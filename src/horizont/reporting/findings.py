@@ -17,6 +17,7 @@ from horizont.analysis.communication import staleness
 from horizont.analysis.faults import continued, fault_outcomes
 from horizont.analysis.input import input_pipelines
 from horizont.analysis.learning import are_about_learning
+from horizont.analysis.loss_curves import instability
 from horizont.analysis.operators import OUTSIDE_OPERATORS, operator_classes
 from horizont.analysis.resources import peak_memory_mib
 from horizont.analysis.runs import CertificateStatus, by_system, successful, trained
@@ -33,6 +34,8 @@ from horizont.statistics.intervals import LEVEL, attainable_level, median
 from horizont.wording import counted
 
 NOTHING = "No run has succeeded."
+
+_UNCERTIFIED = "Without a valid certificate of equivalence no system is compared with another."
 
 #: What one training does, and what several do.
 _LEARNING_VERBS: dict[LearningOutcome, tuple[str, str]] = {
@@ -62,13 +65,20 @@ def finding(kind: str, records: Sequence[Record], certificate: CertificateStatus
 
 
 def _training(records: Sequence[Record], certificate: CertificateStatus) -> str:
-    """Name the fastest system and its lead, and the cause if the lead is clear."""
+    """Name the fastest system and its lead, and the cause if the lead is clear.
+
+    Of a training that is unstable in every framework, say so: no certificate settles that.
+    """
     group = largest_comparable_group(trained(records))
     cell = leader(group, certificate)
     names = labels.short_labels([*by_system(group)])
     # The page of another experiment may compare more systems on the same workload.
     few = f" {counted(len(names), 'system')} were measured here."
     text = _lead(cell, names) + (few if 1 < len(names) <= _FEW_SYSTEMS else "")
+    if unstable := instability(group):
+        advice = "a smaller optimizer.learning_rate, or optimizer.clip_norm, prevents that"
+        lead = text.removeprefix(_UNCERTIFIED).lstrip()
+        return f"The training is unstable, {unstable}; {advice}. {lead}"
     if cell.excluded:
         excluded = " and ".join(names[system] for system in cell.excluded)
         text += f" Without a valid certificate and not compared: {excluded}."
@@ -100,10 +110,7 @@ def _lead(cell: Cell, names: Mapping[str, str]) -> str:
         if f"{cell.ratio:.2f}" == "1.00":
             lead = f"the ratio of {first} and {second} is {factor}"
         return f"No system is clearly the fastest: {lead}."
-    return (
-        f"Without a valid certificate of equivalence no system is compared with another. {first} "
-        f"had the highest throughput, {factor} times that of {second}."
-    )
+    return f"{_UNCERTIFIED} {first} had the highest throughput, {factor} times that of {second}."
 
 
 def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
