@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from tests.conftest import ROOT
+from tests.conftest import ROOT, change_setting
 from tests.equivalence.test_compare import certificate_of_three, trace
 
 from horizont.equivalence.certificate import EquivalenceCertificate
 from horizont.records.record import Record
 from horizont.records.results import RunResult
+from horizont.workflow.console import program
 from horizont.workflow.outcome import show_certificate, show_outcome
 from horizont.workflow.paths import Paths
 from horizont.workflow.profiles import apply_profile
 from horizont.workflow.reference import open_pack
 from horizont.workflow.results import MAX_LINES
+from horizont.workflow.verify import TRACE_RUNS, verify_workload
 
 WORKLOAD = "lenet5-cifar10"
 
@@ -116,3 +119,34 @@ def test_failed_runs_alone_are_not_followed_by_a_certificate(
     assert "No space left" in failure
     assert following.startswith("next: horizont run local, without the cause; see ")
     assert following.endswith("/logs")
+
+
+@pytest.mark.framework("pytorch")
+def test_an_unstable_training_is_named_before_the_verdict_on_its_rounding(
+    study_folder: Paths, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("horizont.workflow.verify.TRACE_RUNS", TRACE_RUNS[:1])
+    change_setting(study_folder, f"workloads.{WORKLOAD}.optimizer", {"learning_rate": 0.05})
+    verify_workload(WORKLOAD, study_folder)
+    assert capsys.readouterr().out == ""
+    unstable = {"learning_rate": 9, "momentum": 0.9}
+    change_setting(study_folder, f"workloads.{WORKLOAD}.optimizer", unstable)
+    verify_workload(WORKLOAD, study_folder)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("The training is unstable, as the loss of step 3 is ")
+    assert "a smaller optimizer.learning_rate, or optimizer.clip_norm" in line
+
+
+@pytest.mark.parametrize(
+    ("started", "named"),
+    [(".venv/bin/horizont", ".venv/bin/horizont"), ("horizont", "horizont"), ("-c", "horizont")],
+)
+def test_the_next_command_can_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: str, named: str
+) -> None:
+    script = tmp_path / "horizont"
+    script.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    # The shell gives the whole path of a program that it finds on its own.
+    monkeypatch.setattr("sys.argv", [str(script) if started == "horizont" else started])
+    assert program() == named

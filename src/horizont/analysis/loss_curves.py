@@ -53,7 +53,7 @@ def instability(records: Sequence[Record]) -> str:
     In some of them only, that is a difference between them.
     """
     by_trainer = group_by(trained(records), lambda record: record.run.trainer_name)
-    return _shared_instability([[*map(_loss_curve, own)] for own in by_trainer.values()])
+    return shared_instability([[*map(_loss_curve, own)] for own in by_trainer.values()])
 
 
 def _makes_shared_updates(run: Run) -> bool:
@@ -78,7 +78,7 @@ def _loss_curve(record: Record) -> Curve:
 def diverging_curves(curves: Mapping[str, Sequence[Curve]], later_bound: float) -> dict[str, str]:
     """Return why some loss curves are not those of the others, by framework and variant."""
     reasons = {}
-    if unstable := _shared_instability([*curves.values()]):
+    if unstable := shared_instability([*curves.values()]):
         reasons = dict.fromkeys(curves, f"the training is unstable, {unstable}")
         curves = {name: [curve[:1] for curve in own] for name, own in curves.items()}
     for name, own in curves.items():
@@ -103,8 +103,11 @@ def diverging_curves(curves: Mapping[str, Sequence[Curve]], later_bound: float) 
     return reasons
 
 
-def _shared_instability(curves: Sequence[Sequence[Curve]]) -> str:
-    """Return what the first unstable run shows, if each framework and variant has such a run."""
+def shared_instability(curves: Sequence[Sequence[Curve]]) -> str:
+    """Return what the first unstable run shows, if each framework and variant has such a run.
+
+    The curves are those of the runs of each framework and variant.
+    """
     shown = [next(filter(None, map(_instability, own)), "") for own in curves]
     return shown[0] if shown and all(shown) else ""
 

@@ -76,9 +76,7 @@ def _training(records: Sequence[Record], certificate: CertificateStatus) -> str:
     few = f" {counted(len(names), 'system')} were measured here."
     text = _lead(cell, names) + (few if 1 < len(names) <= _FEW_SYSTEMS else "")
     if unstable := instability(group):
-        advice = "a smaller optimizer.learning_rate, or optimizer.clip_norm, prevents that"
-        lead = text.removeprefix(_UNCERTIFIED).lstrip()
-        return f"The training is unstable, {unstable}; {advice}. {lead}"
+        return f"{unstable_sentence(unstable)} {text.removeprefix(_UNCERTIFIED).lstrip()}"
     if cell.excluded:
         excluded = " and ".join(names[system] for system in cell.excluded)
         text += f" Without a valid certificate and not compared: {excluded}."
@@ -86,6 +84,15 @@ def _training(records: Sequence[Record], certificate: CertificateStatus) -> str:
         answer = Answer(records[0].run.workload_name, {}, cause_of(cell))
         text += f" {cause_sentence(answer)}"
     return text
+
+
+def unstable_sentence(shown: str) -> str:
+    """Return the sentence on an unstable training, and what makes it stable.
+
+    What its losses show is the result of :func:`horizont.analysis.loss_curves.instability`.
+    """
+    remedy = "a smaller optimizer.learning_rate, or optimizer.clip_norm, prevents that"
+    return f"The training is unstable, {shown}; {remedy}."
 
 
 def _lead(cell: Cell, names: Mapping[str, str]) -> str:

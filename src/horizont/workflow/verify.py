@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from horizont.analysis.loss_curves import Curve, shared_instability
 from horizont.config.jobs import Perturbation, TraceJob, TracePath, TraceRun
 from horizont.config.mutations import MUTATIONS
 from horizont.config.study import Study
@@ -34,6 +35,7 @@ from horizont.equivalence.compare import Comparison, TraceSet, compare
 from horizont.errors import UserError
 from horizont.launchers.plan import plan_trace
 from horizont.launchers.supervisor import run_in_parallel
+from horizont.reporting.findings import unstable_sentence
 from horizont.workflow.check import load_study
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.prepare import ensure_prepared
@@ -64,6 +66,9 @@ TRACE_RUNS = (
     TraceRun(dtype="float32", path="timed_batches"),
     TraceRun(dtype="float32", path="timed_batches", perturbation="weight_ulp"),
 )
+
+#: The training of each framework that the others are compared with.
+_BASELINE = ("float64", "plain", "none")
 
 #: Compute threads of the trainings, and of those that perturb their number.
 DEFAULT_THREADS = 1
@@ -107,10 +112,30 @@ def verify_workload(
         if trainer not in trace_runs:
             raise UserError("--mutate", trainer, trace_runs)
         trace_runs[trainer] = with_mutation(trace_runs[trainer], mutation)
-    certificate = checker.certificate(checker.train(trace_runs, "verification"))
+    traced = checker.train(trace_runs, "verification")
+    if shown := shared_instability([[_compared_losses(runs)] for runs in traced.values()]):
+        print(f"{unstable_sentence(shown)} In later steps, rounding alone makes differences.")
+    certificate = checker.certificate(traced)
     if not mutations:
         write_certificate(paths.certificate(workload), certificate)
     return certificate
+
+
+def _compared_losses(runs: TracedTensors) -> Curve:
+    """Return the losses of the compared steps in float64; in between, that of the one before."""
+    tensors = next(
+        tensors
+        for run, tensors in runs.items()
+        if (run.dtype, run.path, run.perturbation) == _BASELINE
+    )
+    losses = {1: tensors["loss/0/loss"]}
+    for name in tensors:
+        quantity, step, _ = name.split("/")
+        if quantity == "step_loss":
+            losses[int(step)] = tensors[name]
+    steps = sorted(losses)
+    before = np.searchsorted(steps, np.arange(1, steps[-1] + 1), side="right") - 1
+    return np.array([float(losses[steps[each]]) for each in before])
 
 
 def _is_usable(trainer: str) -> bool:
