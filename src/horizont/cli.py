@@ -223,12 +223,15 @@ def chaos(
 @app.command()
 def prepare(dataset: Annotated[str, typer.Argument(help="a data set")]) -> None:
     """Download or generate a data set, and convert it."""
-    from horizont.workflow.prepare import ignored_images, prepare_dataset
+    from horizont.workflow.prepare import ignored_images, limited_splits, prepare_dataset
 
     description = prepare_dataset(dataset)
     unit = "words" if description.kind == "text" else "images"
     sizes = ", ".join(f"{split} {count:,}" for split, count in description.splits.items())
     print(f"{description.name}: {description.source} data ({description.origin}), {unit}: {sizes}")
+    for split, (size, setting) in limited_splits(description).items():
+        used = description.splits[split]
+        print(f"{split}: the first {used:,} of {size:,} {unit}, as {setting} limits them")
     if description.duplicates:
         print(f"{description.duplicates:,} of the test images are training images, too")
     if ignored := ignored_images(dataset):

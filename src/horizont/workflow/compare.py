@@ -23,7 +23,7 @@ from horizont.records.packed_record import Pack
 from horizont.records.record import Record, read_record
 from horizont.reporting.tables import format_interval, format_ms
 from horizont.workflow.blocks import ANCHORS_FOLDER, SUPERSEDED_FOLDER
-from horizont.workflow.console import DEFAULT_CONSOLE_WIDTH, open_console, print_table
+from horizont.workflow.console import DEFAULT_CONSOLE_WIDTH, open_console, print_table, program
 from horizont.workflow.results import MAX_LINES, TABLE_FRAME_LINES
 
 _THROUGHPUT = "examples_per_s"
@@ -144,11 +144,11 @@ def _next_lines(throughputs: pd.DataFrame) -> list[str]:
         name = inconclusive["experiment"].iloc[0]
         return [
             f"next: raise experiments.{name}.blocks in params.yaml, as {len(inconclusive)} "
-            f"intervals are too wide; then horizont run {name}"
+            f"intervals are too wide; then {program()} run {name}"
         ]
     if len(changed):
         name = changed["experiment"].iloc[0]
-        return [f"next: horizont experiment {name}, for the operators of each step"]
+        return [f"next: {program()} experiment {name}, for the operators of each step"]
     return []
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Collection
+from pathlib import Path
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
@@ -16,6 +18,14 @@ DEFAULT_CONSOLE_WIDTH = 120
 #: Between two columns, and the width below which a column is not worth its place, in characters.
 _GAP = 3
 _LEAST = 10
+
+
+def program() -> str:
+    """Return how this program can be started again: as it was, or by its name if that is enough."""
+    started = Path(sys.argv[0])
+    if started.name != "horizont" or shutil.which("horizont") == str(started):
+        return "horizont"
+    return str(started)
 
 
 def open_console() -> Console:

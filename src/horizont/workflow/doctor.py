@@ -22,6 +22,7 @@ from horizont.monitoring.environment import describe_environment
 from horizont.monitoring.noise import PROCESSES, measure_noise
 from horizont.statistics.comparison import SPREAD_WARNING
 from horizont.statistics.noise import Noise, noise_of, smallest_difference
+from horizont.workflow.console import program
 from horizont.workflow.measure import describe_holder, exclusive_measurement
 from horizont.workflow.paths import Paths
 
@@ -202,12 +203,12 @@ def _next_command(state: MachineState) -> str:
         return "make env"
     problems = state.problems()
     if not problems:
-        return "horizont repro"
+        return f"{program()} repro"
     if state.noise is None:
-        return "wait for its end, then horizont doctor again"
+        return f"wait for its end, then {program()} doctor again"
     if state.load.cpu_fraction >= DISTURBED_FRACTION:
-        return "end these programs or wait, then horizont doctor again"
-    return "horizont doctor --seconds 60, to see whether it persists"
+        return f"end these programs or wait, then {program()} doctor again"
+    return f"{program()} doctor --seconds 60, to see whether it persists"
 
 
 def _machine_rows() -> dict[str, str]:

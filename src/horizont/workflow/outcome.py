@@ -18,7 +18,7 @@ from horizont.reporting.findings import finding
 from horizont.reporting.output import TableOutput
 from horizont.reporting.overview import fault_table, speed_table, sweep_table
 from horizont.wording import DISTURBED, counted, shorten
-from horizont.workflow.console import open_console, print_table
+from horizont.workflow.console import open_console, print_table, program
 from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths
 from horizont.workflow.publish import certificate_status
@@ -89,21 +89,21 @@ def _closing_lines(experiment: str, records: Sequence[Record], paths: Paths) -> 
     if disturbed := sum(record.result.disturbed for record in succeeded):
         lines.append(f"{disturbed} of {len(succeeded)} runs were {DISTURBED}")
     if len(skipped) == len(records):
-        return [*lines, "next: horizont config check, which counts what would be skipped here"]
+        return [*lines, f"next: {program()} config check, which counts what would be skipped here"]
     if not any(record.is_final for record in records):
         failed_one = next(record for record in records if record.result.status != "skipped")
         logs = failed_one.path("logs")
-        return [*lines, f"next: horizont run {experiment}, without the cause; see {logs}"]
+        return [*lines, f"next: {program()} run {experiment}, without the cause; see {logs}"]
     is_timed = not any(record.run.fault for record in records)
     if is_timed and not any(record.run.block for record in records):
         lines.append(f"one block: no interval; `blocks: 4` in experiments.{experiment} gives one")
     workloads = dict.fromkeys(record.run.workload_name for record in records)
     if unverified := [name for name in workloads if not paths.certificate(name).exists()]:
         lines.append(
-            f"next: horizont verify {unverified[0]}, for a certificate that systems are equal"
+            f"next: {program()} verify {unverified[0]}, for a certificate that systems are equal"
         )
     else:
-        lines.append(f"next: horizont experiment {experiment}, for its page")
+        lines.append(f"next: {program()} experiment {experiment}, for its page")
     return lines
 
 
@@ -131,17 +131,17 @@ def _step_after_verification(
 ) -> str:
     workload = certificate.workload
     if is_mutated:
-        return f"horizont verify {workload}, without the defect; no certificate was written"
+        return f"{program()} verify {workload}, without the defect; no certificate was written"
     if not certificate.ok:
-        return f"horizont notebook equivalence -p workload={workload}, for all distances"
+        return f"{program()} notebook equivalence -p workload={workload}, for all distances"
     study = read_study(paths.params)
     experiments = study.experiments_on(workload)
     for name in experiments:
         _, missing = find_planned_records(study, name, workload, paths)
         if missing:
-            return f"horizont run {name} {workload}, which has {missing} runs without a record"
+            return f"{program()} run {name} {workload}, which has {missing} runs without a record"
     if experiments:
-        return f"horizont experiment {experiments[0]}, for its page"
+        return f"{program()} experiment {experiments[0]}, for its page"
     text = f"add {workload} to the workloads of an experiment in params.yaml"
     if workload not in study.equivalence.workloads:
         dataset = study.workload(workload).dataset

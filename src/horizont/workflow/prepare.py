@@ -71,6 +71,19 @@ def ignored_images(dataset: str) -> list[Path]:
     return own.ignored_images() if own is not None else []
 
 
+def limited_splits(description: DatasetDescription) -> dict[str, tuple[int, str]]:
+    """Return the whole size of each split that is prepared in part, and the setting that limits it.
+
+    Only the first examples of such a split, of a text words, are used.
+    """
+    sizes = dataset_facts(description.name).splits
+    return {
+        split: (size, "data.train_examples" if split == "train" else "data.test_examples")
+        for split, size in sizes.items()
+        if description.splits[split] < size
+    }
+
+
 def dataset_facts(dataset: str) -> DatasetInfo:
     """Return title, licence and citation of a data set of the current study, and more."""
     paths = study_paths()

@@ -51,7 +51,8 @@ def apply_profile(
     """Write the settings of a profile into ``params.yaml``.
 
     A profile names its experiments; each changes the one of that name in the quick profile, if
-    there is one. Experiments that it does not name are not in it. If its settings are wrong,
+    there is one. Experiments that it does not name are not in it. Without a `profile` of its own
+    the name in reports is that of the file. If its settings are wrong,
     ``params.yaml`` is not changed, and `before_writing` is not called.
 
     With a `launcher` the distributed experiments are those of its machines: without the settings
@@ -121,6 +122,7 @@ def _settings_of(paths: Paths, name: str, launcher: str) -> str:
     values = yaml.load(_profile_path(paths, BASE_PROFILE).read_text(encoding="utf-8"))
     if name != BASE_PROFILE:
         changes = yaml.load(_profile_path(paths, name).read_text(encoding="utf-8"))
+        changes.setdefault("profile", name)
         chosen = changes.get("experiments", values["experiments"])
         for other in [each for each in values["experiments"] if each not in chosen]:
             del values["experiments"][other]

@@ -22,7 +22,7 @@ from horizont.reporting.answer import answer_cells, cause_sentence, legend
 from horizont.reporting.claims import FOLDER, REFERENCE, check_page, claim_counts
 from horizont.reporting.verdicts import recommendation_rows
 from horizont.wording import counted, shorten
-from horizont.workflow.console import open_console, print_table
+from horizont.workflow.console import open_console, print_table, program
 from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.reference import open_reference, packed_experiments
@@ -84,8 +84,8 @@ def failure_line(failed: Sequence[Record]) -> str:
 def _next_step(paths: Paths, *, is_complete: bool) -> str:
     report = paths.book / "index.html"
     if not is_complete:
-        return "next: horizont repro"
-    return f"The report: {report}" if report.exists() else "next: horizont book"
+        return f"next: {program()} repro"
+    return f"The report: {report}" if report.exists() else f"next: {program()} book"
 
 
 def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:
