@@ -25,6 +25,7 @@ PAGES = sorted(
 CREATED = {
     "src/horizont/networks/mlp.py",
     "profiles/shapes.yaml",
+    "profiles/ssh.yaml",
     "profiles/tales.yaml",
 }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.conftest import ROOT
 
 from horizont.cli import USER_ERROR, main
 from horizont.config.study import read_study
@@ -121,3 +123,20 @@ def test_the_batch_script_interrupts_the_study_and_is_queued_again(
     assert queued.exists() == (event == "time limit")
     if queued.exists():
         assert queued.read_text() == "requeue 7\n"
+
+
+def test_the_profile_of_the_page_names_the_hosts(
+    study_folder: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "howto" / "cluster.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Machines that you reach by ssh\n")[2].partition("\n## ")[0]
+    settings, commands = re.findall(r"^```\w+\n(.*?)^```", section, re.M | re.S)
+    (study_folder.root / "profiles" / "ssh.yaml").write_text(settings)
+    for command in commands.splitlines():
+        capsys.readouterr()
+        assert main(command.split()[1:]) == 0
+    plans = [line for line in capsys.readouterr().out.splitlines() if "launcher command" in line]
+    assert len(plans) == 18
+    hosts = "{'command': 'ssh', 'hosts': ['node1', 'node2', 'node3']}"
+    assert all(line.endswith(f", options {hosts}") for line in plans)
+    assert all(", workers 3, " in line for line in plans)
