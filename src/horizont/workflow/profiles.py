@@ -51,9 +51,10 @@ def apply_profile(
     """Write the settings of a profile into ``params.yaml``.
 
     A profile names its experiments; each changes the one of that name in the quick profile, if
-    there is one. Experiments that it does not name are not in it. Without a `profile` of its own
-    the name in reports is that of the file. If its settings are wrong,
-    ``params.yaml`` is not changed, and `before_writing` is not called.
+    there is one. Experiments that it does not name are not in it, nor are the mutations and replays
+    of the quick profile on workloads that it does not verify. Without a `profile` of its own, the
+    name in reports is that of the file. If its settings are wrong, ``params.yaml`` is not changed,
+    and `before_writing` is not called.
 
     With a `launcher` the distributed experiments are those of its machines: without the settings
     that it does not support, and unchanged where they are about such a setting.
@@ -129,6 +130,7 @@ def _settings_of(paths: Paths, name: str, launcher: str) -> str:
         deep_merge(values, changes)
         for experiment in chosen:
             values["experiments"].move_to_end(experiment)
+        _restrict_to_verified(values["equivalence"], changes.get("equivalence", {}))
     if launcher:
         for experiment in values["experiments"].values():
             _use_launcher(experiment, launcher)
@@ -137,6 +139,13 @@ def _settings_of(paths: Paths, name: str, launcher: str) -> str:
     comment, _ = _split_comment(_profile_path(paths, name).read_text(encoding="utf-8"))
     _, settings = _split_comment(text.getvalue())  # after the comment on the quick profile
     return "".join([*comment, *settings])
+
+
+def _restrict_to_verified(equivalence: Any, changes: Any) -> None:
+    """Remove mutations and replays of the quick profile on workloads that are not verified."""
+    for field in {"mutations", "replay"} - {*changes}:
+        for name in {*equivalence[field]} - {*equivalence["workloads"]}:
+            equivalence[field].remove(name)
 
 
 def _split_comment(text: str) -> tuple[list[str], list[str]]:
