@@ -206,8 +206,9 @@ class Comparison:
     @cached_property
     def precision(self) -> Precision:
         """What one side alone computes in single precision."""
-        given = [self.batch, *self.weights.values(), *self.weights_a.values()]
-        return Precision(self.pairs, self.plain_a, self.evaluation_b, given)
+        weights = self.weights_a, self.weights
+        given = [self.batch, *weights[1].values(), *weights[0].values()]
+        return Precision(self.pairs, self.plain_a, self.evaluation_b, given, weights)
 
     @cached_property
     def feed(self) -> dict[str, Array]:

@@ -1,21 +1,24 @@
 """What one side alone computes in single precision, although both are compared in double.
 
 Numbers of single precision alone are no evidence: the rows of a table have them, too, and so has a
-file of images. What shows it was computed, and the other side has the same but for rounding.
+file of images. What shows it was computed, and the other side has the same but for rounding. A norm
+may compute in single precision and multiply by its weight in double precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
+
+import numpy as np
 
 from horizont.equivalence.bounds import norm
 from horizont.modeldiff.distances import Difference, aligned, distance, unpadded
 from horizont.modeldiff.identification import IDENTITY_BOUND, is_copy, is_single
 from horizont.modeldiff.pairing import Pair
-from horizont.modeldiff.recording import Array, Recording
+from horizont.modeldiff.recording import Array, Layer, Recording
 
 #: What a layer that computes in single precision moves a tensor by at most, relative to it.
 SINGLE_PRECISION = 1e-6
@@ -23,6 +26,10 @@ SINGLE_PRECISION = 1e-6
 #: Of a difference by rounding, at least this share is random, whatever factor explains the rest:
 #: a constant that is rounded is off by 6e-8 at most, and a product with it by 2e-8 of its own.
 _RANDOM_SHARE = 0.25
+
+
+#: The rounding of a product and a quotient in double precision, relative to them.
+_OF_DOUBLE = 4 * float(np.finfo(np.float64).eps)
 
 
 class Precision:
@@ -34,12 +41,20 @@ class Precision:
         Side A as it is; with repairs it is what each method gets.
     given
         Weights and the batch, which may have single precision on either side.
+    weights
+        The weights of both sides by their names.
     """
 
     def __init__(
-        self, pairs: Sequence[Pair], a: Recording, b: Recording, given: Sequence[Array]
+        self,
+        pairs: Sequence[Pair],
+        a: Recording,
+        b: Recording,
+        given: Sequence[Array],
+        weights: tuple[Mapping[str, Array], Mapping[str, Array]] = ({}, {}),
     ) -> None:
         self._pairs, self._a, self._b, self._given = pairs, a, b, given
+        self._weights = weights
 
     @cached_property
     def is_mixed(self) -> bool:
@@ -58,7 +73,7 @@ class Precision:
         input, and no bound hides it.
         """
         tensors = self.tensors(a)
-        if not any(key.startswith("input|") for key in tensors):
+        if not any(key.startswith("input|") or key in self._passed_on for key in tensors):
             return list(found)
         first = tensors[0].partition("|")[2]
         before = {*takewhile(lambda name: name != first, (pair.a.name for pair in self._pairs))}
@@ -69,6 +84,19 @@ class Precision:
             else replace(each, bound=max(each.bound, SINGLE_PRECISION))
             for each in found
         ]
+
+    @cached_property
+    def _passed_on(self) -> set[str]:
+        """Outputs, by names of side A, that another layer gets as they are."""
+        found = set()
+        for side, recorded in enumerate((self._a, self._b)):
+            names = [(pair.a.name, pair.b.name)[side] for pair in self._pairs]
+            inputs = [recorded[f"input|{name}"] for name in names if f"input|{name}" in recorded]
+            for pair, name in zip(self._pairs, names, strict=True):
+                output = recorded.get(f"output|{name}")
+                if output is not None and any(np.array_equal(output, each) for each in inputs):
+                    found.add(f"output|{pair.a.name}")
+        return found
 
     def tensors(self, a: Recording) -> list[str]:
         """List what one side alone has computed in single precision, by names of side A."""
@@ -82,13 +110,25 @@ class Precision:
 
     def _mixed(self, a: Recording) -> Iterator[tuple[str, Array, Array, Array]]:
         """List tensors of both sides of which one is in single precision, and that one."""
+        scaled: tuple[list[Array], list[Array]] = [], []
         for pair in self._pairs:
             for quantity in ("input", "output"):
                 name = f"{quantity}|{pair.a.name}"
                 one, other = a.get(name), self._b.get(f"{quantity}|{pair.b.name}")
-                if one is None or other is None or is_single(one) == is_single(other):
+                if one is None or other is None:
                     continue
-                single = one if is_single(one) else other
+                for found, layer, value, weights in zip(
+                    scaled, (pair.a, pair.b), (one, other), self._weights, strict=True
+                ):
+                    if quantity == "output" and _is_scaled_single(layer, value, weights):
+                        found.append(value)
+                is_own, is_other = (
+                    is_single(value) or any(np.array_equal(value, each) for each in found)
+                    for value, found in zip((one, other), scaled, strict=True)
+                )
+                if is_own == is_other:
+                    continue
+                single = one if is_own else other
                 if quantity == "input":
                     one, other, _ = unpadded(pair, one, other)
                 yield name, one, other, single
@@ -99,3 +139,19 @@ def _is_random(a: Array, b: Array) -> bool:
     one, other = a.ravel(), b.ravel()
     factor = float(one @ other) / max(float(one @ one), 1e-300)
     return bool(norm(other - factor * one) > _RANDOM_SHARE * norm(other - one))
+
+
+def _is_scaled_single(layer: Layer, output: Array, weights: Mapping[str, Array]) -> bool:
+    """Whether a norm has multiplied what is in single precision by its only weight, a vector."""
+    scales = [weights.get(f"{layer.name}|{role}") for role in layer.shapes]
+    is_norm = layer.kind.endswith("norm") or layer.kind == "other"
+    if not is_norm or len(scales) != 1 or (scale := scales[0]) is None or not scale.all():
+        return False
+    if scale.ndim != 1 or output.dtype != np.float64 or output.shape[-1:] != scale.shape:
+        return False
+    for part in (output[:1], output):  # one example excludes most outputs
+        plain = part / scale
+        in_single = plain.astype(np.float32)
+        if not np.all(np.abs(plain - in_single) <= _OF_DOUBLE * np.abs(plain)):
+            return False
+    return True
