@@ -28,6 +28,7 @@ MODELS = f"torch:{Path(__file__).with_name('models') / 'recent_models.py'}"
             "pairs of features in the rotary embedding and base of the rotary embedding: "
             "none, none against halves, 10000",
         ),
+        ("share=0.5", "rotated features of a head: 4 against 8"),
     ],
 )
 def test_another_attention_is_repaired(arguments: str, difference: str) -> None:
@@ -36,6 +37,35 @@ def test_another_attention_is_repaired(arguments: str, difference: str) -> None:
     (cause,) = report.repairs
     assert str(cause.candidate).startswith(difference)
     assert report.verdict == "not the same: 1 difference explained"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", "frequencies in single"), ("", "tables in single"), ("frequencies", "tables in single")],
+)
+def test_the_precision_of_a_rotation_is_repaired(before: str, after: str) -> None:
+    options = Options(args_a=f"precision='{before}'", args_b=f"precision='{after.split()[0]}'")
+    report = diff(f"{MODELS}:rotary", f"{MODELS}:rotary", "4x6:50", options)
+    shown = f"{before} in single" if before else "double"
+    name = f"precision of the rotary embedding: {shown} against {after}"
+    assert [str(each.candidate) for each in report.repairs] == [f"{name} in out"]
+    assert report.repairs[0].candidate.of_framework
+    assert not report.unexplained
+
+
+@pytest.mark.parametrize("changed", ["a", "b"])
+def test_a_norm_in_single_precision_before_its_weight_is_left_out(changed: str) -> None:
+    options = Options(**{f"args_{changed}": "single=True"})
+    report = diff(f"{MODELS}:norm", f"{MODELS}:norm", "4x8", options)
+    assert report.verdict == "the same, double precision not compared"
+    text = "one side computes the input of 2 in single precision"
+    assert [str(each).startswith(text) for each in report.left_out] == [True]
+
+
+def test_a_norm_in_single_precision_hides_no_other_function() -> None:
+    options = Options(args_a="last=tanh", args_b="single=True")
+    report = diff(f"{MODELS}:norm", f"{MODELS}:norm", "4x8", options)
+    assert [each.candidate.what for each in report.repairs] == ["function of the result"]
 
 
 def test_the_maximum_in_the_place_of_a_mean_before_a_gate_is_repaired() -> None:

@@ -5,7 +5,7 @@ See :mod:`horizont.modeldiff.functions` for the operations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,16 +31,16 @@ def attended(m: Any, attention: dict[str, Any], live: dict[str, Any]) -> Any:
         ``queries``, ``keys`` and ``values``: name of an output, (examples, steps, features), number
         of a part of its last axis, and of how many equal parts; ``heads`` of the queries;
         ``groups`` of heads with the same keys and values, if these are fewer, and whether the heads
-        of a ``group`` are ``adjacent`` or ``interleaved``; ``rotation`` of queries and keys with
-        its ``frequencies``, see `rotated`, if there is one; ``scale``, by which the products of
-        queries and keys are multiplied; ``mask``, ``causal`` or ``none``.
+        of a ``group`` are ``adjacent`` or ``interleaved``; ``rotation`` of queries and keys, see
+        `rotated`, with its ``frequencies`` and perhaps its ``tables``, if there is one; ``scale``,
+        by which the products of queries and keys are multiplied; ``mask``, ``causal`` or ``none``.
     """
     parts = [part_of(m, live, attention[name]) for name in ("queries", "keys", "values")]
     queries = by_heads(m, parts[0], {"heads": attention["heads"]})
     keys, values = (by_heads(m, part, attention) for part in parts[1:])
     if rotation := attention.get("rotation"):
-        frequencies = attention["frequencies"]
-        queries, keys = (rotated(m, each, rotation, frequencies) for each in (queries, keys))
+        how = rotation, attention["frequencies"], attention.get("tables")
+        queries, keys = (rotated(m, each, *how) for each in (queries, keys))
     scores = m.matmul(queries, m.swapaxes(keys, 2, 3)) * attention["scale"]
     steps = queries.shape[2]
     if attention["mask"] == "causal":
@@ -68,8 +68,18 @@ def group_of_heads(attention: Mapping[str, Any]) -> list[int]:
     return [head // size if is_adjacent else head % groups for head in range(heads)]
 
 
-def rotated(m: Any, x: Any, rotation: str, frequencies: list[float]) -> Any:
+def rotation_tables(frequencies: Sequence[float], steps: int) -> list[Any]:
+    """Return the cosines and sines by which pairs of features are rotated, (steps, pairs)."""
+    angles = np.outer(np.arange(steps), frequencies)
+    return [np.cos(angles), np.sin(angles)]
+
+
+def rotated(
+    m: Any, x: Any, rotation: str, frequencies: Sequence[float], tables: Sequence[Any] | None = None
+) -> Any:
     """Rotate pairs of features of each head by angles that grow with the step.
+
+    The features after those of the pairs are not rotated.
 
     Parameters
     ----------
@@ -79,17 +89,21 @@ def rotated(m: Any, x: Any, rotation: str, frequencies: list[float]) -> Any:
         Which features are a pair: ``halves``, one of each half, or ``adjacent``.
     frequencies
         The angles of the pairs at the second step.
+    tables
+        The cosines and sines, if they are not those of `rotation_tables`.
     """
-    steps, features = x.shape[2:]
-    half = features // 2
-    angles = np.outer(np.arange(steps), frequencies)
+    pairs = len(frequencies)
+    cosines, sines = map(np.asarray, tables or rotation_tables(frequencies, x.shape[2]))
     if rotation == "halves":
-        order = [*range(half, features), *range(half)]
-        angles = np.concatenate([angles, angles], axis=1)
-        signs = np.repeat([-1.0, 1.0], half)
+        order = [*range(pairs, 2 * pairs), *range(pairs)]
+        cosines, sines = (np.concatenate([each, each], axis=1) for each in (cosines, sines))
+        signs = np.repeat([-1.0, 1.0], pairs)
     else:
-        order = [place ^ 1 for place in range(features)]
-        angles = np.repeat(angles, 2, axis=1)
-        signs = np.tile([-1.0, 1.0], half)
-    cosines, sines = (each[None, None] for each in (np.cos(angles), np.sin(angles) * signs))
+        order = [place ^ 1 for place in range(2 * pairs)]
+        cosines, sines = (np.repeat(each, 2, axis=1) for each in (cosines, sines))
+        signs = np.tile([-1.0, 1.0], pairs)
+    around = ((0, 0), (0, x.shape[3] - 2 * pairs))
+    cosines = np.pad(cosines, around, constant_values=1.0)[None, None]
+    sines = np.pad(sines * signs, around)[None, None]
+    order += range(2 * pairs, x.shape[3])
     return x * m.like(cosines, x) + m.take(x, order, 3) * m.like(sines, x)

@@ -11,7 +11,13 @@ import numpy as np
 from horizont.modeldiff.attended import attended, by_heads
 from horizont.modeldiff.identification import ArrayNamespace, Part, largest, output_parts
 from horizont.modeldiff.recording import Array
-from horizont.modeldiff.rotations import LastStep, rotations
+from horizont.modeldiff.rotations import (
+    IN_DOUBLE,
+    LastStep,
+    described,
+    rotations,
+    with_rounded_tables,
+)
 
 #: More heads are not tried.
 _MOST_HEADS = 64
@@ -24,6 +30,10 @@ _MOST_ITERATIONS, _CONVERGED, _LARGEST_SCALE = 25, 1e-14, 1e3
 
 #: Digits of a scale that was found.
 _DIGITS = 12
+
+#: What a rotation in single precision moves attention by at most, relative to it: also the angles
+#: are rounded, and those of later steps are large.
+_ROUNDED = 1e-5
 
 #: Rounding of a mean that lies between its summands, relative to the largest element.
 _MARGIN = 1e-9
@@ -46,12 +56,15 @@ def identify_attention(
     """
     if target.ndim != 3:
         return None
-    limit = bound * largest(target)
+    size = largest(target)
     choices = list(_choices(dict(_sources(outputs, target)), target))
 
-    def is_found(attention: dict[str, Any]) -> bool:
-        counts = (1, len(target))
-        return all(_distance(attention, outputs, target, count) <= limit for count in counts)
+    def rest(attention: dict[str, Any], count: int | None = None) -> Array:
+        return _rest(attention, outputs, target, count)
+
+    def is_found(attention: dict[str, Any], limit: float = bound) -> bool:
+        counts = (1, None)
+        return all(np.max(np.abs(rest(attention, n))) <= limit * size for n in counts)
 
     for search in (_usual_scales, _fitted_scale, rotations):
         for named, heads, last in choices:
@@ -60,6 +73,11 @@ def identify_attention(
                     whole = {**named, **heads, **found, "mask": mask}
                     if is_found(whole):
                         return whole
+                    precision = described(found).get("precision")
+                    if precision == IN_DOUBLE and is_found(whole, _ROUNDED):
+                        tables = with_rounded_tables(whole, target.shape[1], rest)
+                        if tables and is_found(tables):
+                            return tables
     return None
 
 
@@ -155,11 +173,11 @@ def _fitted_scale(last: LastStep) -> Iterator[dict[str, Any]]:
         yield {"scale": float(f"{scale:.{_DIGITS}g}")}
 
 
-def _distance(
-    attention: dict[str, Any], outputs: Mapping[str, Array], target: Array, count: int
-) -> float:
-    """Return the largest difference in the first examples."""
+def _rest(
+    attention: dict[str, Any], outputs: Mapping[str, Array], target: Array, count: int | None
+) -> Array:
+    """Return what is missing in the first examples, or in all of them."""
     names = (attention[key][0] for key in ("queries", "keys", "values"))
     live = {name: outputs[name][:count] for name in names}
-    found = attended(ArrayNamespace, attention, live)
-    return float(np.max(np.abs(found - target[:count])))
+    found: Array = target[:count] - attended(ArrayNamespace, attention, live)
+    return found

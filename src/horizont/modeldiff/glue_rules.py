@@ -46,6 +46,7 @@ from horizont.modeldiff.repairs import (
     both_shown,
     is_rounding,
 )
+from horizont.modeldiff.rotations import described
 
 GlueRule = Callable[[Glue], Candidate | None]
 
@@ -214,17 +215,22 @@ _JOINED = {
 
 def attention(glue: Glue) -> Candidate | None:
     """Find attention with another scale, mask or number of heads."""
-    theirs = identify_attention(glue.outputs, glue.b, IDENTITY_BOUND)
-    if theirs is None:
+    change = identify_attention(glue.outputs, glue.b, IDENTITY_BOUND)
+    if change is None:
         return None
-    own = identify_attention(glue.outputs, glue.a, IDENTITY_BOUND)
-    mine = own or {}
-    names = {k: name for k, name in _ATTENTION.items() if mine.get(k) != theirs.get(k)}
+    own = described(identify_attention(glue.outputs, glue.a, IDENTITY_BOUND))
+    theirs = described(change)
+    names = {
+        k: name
+        for k, name in _ATTENTION.items()
+        if own.get(k) != theirs.get(k) and (k not in _OF_ROTATION or (k in own and k in theirs))
+    }
     if not names:
         names = {"frequencies": "frequencies of the rotary embedding"}
-    found = _differing(glue, names, own, theirs, {"attention": theirs})
+    found = _differing(glue, names, own or None, theirs, {"attention": change})
     scale = own["scale"] if own and [*names] == ["scale"] else None
-    return replace(found, of_framework=is_rounding(scale, theirs["scale"]))
+    is_precision = [*names] == ["precision"] or is_rounding(scale, theirs["scale"])
+    return replace(found, of_framework=is_precision)
 
 
 #: The settings of attention, and how a candidate calls them.
@@ -238,8 +244,13 @@ _ATTENTION = {
     "groups": "groups of heads with the same keys and values",
     "group": "heads of a group",
     "rotation": "pairs of features in the rotary embedding",
+    "rotated": "rotated features of a head",
     "base": "base of the rotary embedding",
+    "precision": "precision of the rotary embedding",
 }
+
+#: What no side has without a rotation.
+_OF_ROTATION = ("rotated", "precision")
 
 GLUE: tuple[GlueRule, ...] = (
     rounded_input,

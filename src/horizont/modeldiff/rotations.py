@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from horizont.modeldiff.attended import by_heads, rotated
+from horizont.modeldiff.attended import by_heads, rotated, rotation_tables
 from horizont.modeldiff.identification import ArrayNamespace, largest
 from horizont.modeldiff.recording import Array
 
@@ -18,8 +19,18 @@ _BASES = (1e4, 5e5, 1e6, 1e5, 1e3, 1e2)
 #: The relative difference below which settings are right but for rounding.
 _NEAR = 1e-4
 
-#: Of the search for frequencies: iterations, and the difference for a derivative.
-_MOST_ITERATIONS, _DIFFERENCE = 4, 1e-6
+#: Which shares of the features of a head published models rotate.
+_SHARES = (1.0, 0.5, 0.25, 0.75, 0.4)
+
+#: How precise the rotation is that a publication defines.
+IN_DOUBLE = "double"
+
+#: Of the search for numbers: iterations, the step at which it ends, and the difference for a
+#: derivative.
+_MOST_ITERATIONS, _CONVERGED, _DIFFERENCE = 4, 1e-11, 1e-6
+
+#: More cosines and sines are not fitted.
+_MOST_NUMBERS = 1024
 
 
 @dataclass(frozen=True)
@@ -82,31 +93,85 @@ def rotations(last: LastStep) -> Iterator[dict[str, Any]]:
     """List the rotations, and their frequencies, with which the last step is right.
 
     Frequencies are powers of a base (Su et al. 2021, arXiv:2104.09864, section 3.2.2), and fitted
-    if they are those but for rounding.
+    if they are those but for rounding. All features of a head are rotated, or a share of them.
     """
     size = last.queries.shape[2]
-    if size % 2 or not last.is_square:
+    if not last.is_square:
         return
     scale = size**-0.5
-    for rotation in ("halves", "adjacent"):
-        for base in _BASES:
-            frequencies = base ** (-np.arange(0, size, 2) / size)
-            if not last.rotated(rotation, frequencies).is_near(scale):
-                continue
+    shares = dict.fromkeys(int(size * share) for share in _SHARES)
+    counts = [count for count in shares if count and count % 2 == 0]
+    for count, rotation, base in product(counts, ("halves", "adjacent"), _BASES):
+        frequencies = base ** (-np.arange(0, count, 2) / count)
+        if not last.rotated(rotation, frequencies).is_near(scale):
+            continue
 
-            def rest(each: Array, rotation: str = rotation) -> Array:
-                return last.rotated(rotation, each).rest(scale).ravel()
+        def rest(each: Array, rotation: str = rotation) -> Array:
+            return last.rotated(rotation, each).rest(scale).ravel()
 
-            found = {"scale": scale, "rotation": rotation, "base": base}
-            yield {**found, "frequencies": frequencies.tolist()}
-            yield {**found, "frequencies": _fitted(frequencies, rest).tolist()}
+        found = {"scale": scale, "rotation": rotation, "base": base}
+        yield {**found, "frequencies": frequencies.tolist()}
+        fitted = _fitted(frequencies, rest)
+        for each in (fitted.astype(np.float32), fitted):
+            yield {**found, "frequencies": each.tolist()}
 
 
-def _fitted(frequencies: Array, rest_of: Callable[[Array], Array]) -> Array:
-    """Return the frequencies for which nothing is missing, by Gauss and Newton."""
+def described(attention: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the settings of attention with how many features are rotated, and how precisely."""
+    if attention is None or "rotation" not in attention:
+        return attention or {}
+    frequencies = np.array(attention["frequencies"])
+    count = 2 * len(frequencies)
+    found = {**attention, "rotated": count}
+    if "tables" in attention:
+        found["precision"] = "tables in single"
+    elif np.array_equal(frequencies, attention["base"] ** (-np.arange(0, count, 2) / count)):
+        found["precision"] = IN_DOUBLE
+    elif np.array_equal(frequencies, frequencies.astype(np.float32)):
+        found["precision"] = "frequencies in single"
+    return found
+
+
+def with_rounded_tables(
+    attention: dict[str, Any], steps: int, rest_of: Callable[[dict[str, Any]], Array]
+) -> dict[str, Any] | None:
+    """Return attention with the cosines and sines in single precision with which it is right.
+
+    They are fitted, as the last digit of a cosine depends on the library that computed it.
+
+    Parameters
+    ----------
+    attention
+        One with a rotation that is right but for rounding.
+    rest_of
+        Returns what is missing from what attention should return.
+
+    Returns
+    -------
+    dict or None
+        None if there are too many steps.
+    """
+    exact = np.array(rotation_tables(attention["frequencies"], steps))
+    later = exact[:, 1:]  # at the first step, the angle is zero
+    if later.size > _MOST_NUMBERS:
+        return None
+
+    def with_tables(numbers: Array) -> dict[str, Any]:
+        tables = np.concatenate([exact[:, :1], numbers.reshape(later.shape)], axis=1)
+        return {**attention, "tables": tables.tolist()}
+
+    fitted = _fitted(later.ravel(), lambda numbers: rest_of(with_tables(numbers)).ravel())
+    return with_tables(fitted.astype(np.float32))
+
+
+def _fitted(numbers: Array, rest_of: Callable[[Array], Array]) -> Array:
+    """Return the numbers for which nothing is missing, by Gauss and Newton."""
     for _ in range(_MOST_ITERATIONS):
-        rest = rest_of(frequencies)
-        steps = np.diag(_DIFFERENCE * frequencies)
-        slopes = np.stack([(rest - rest_of(frequencies + step)) / step.sum() for step in steps])
-        frequencies = frequencies + np.linalg.lstsq(slopes.T, rest, rcond=None)[0]
-    return frequencies
+        rest = rest_of(numbers)
+        steps = np.diag(_DIFFERENCE * numbers)
+        slopes = np.stack([(rest - rest_of(numbers + step)) / step.sum() for step in steps])
+        change = np.linalg.lstsq(slopes.T, rest, rcond=None)[0]
+        numbers = numbers + change
+        if np.max(np.abs(change)) <= _CONVERGED:
+            break
+    return numbers

@@ -20,26 +20,41 @@ class Attention(nn.Module):
         Which heads have the same keys: ``adjacent`` or ``interleaved``.
     pairs
         Which features are rotated together: those of both ``halves``, ``adjacent``, or none.
+    share
+        Of the features of a head, how many are rotated.
+    precision
+        What is in single precision: ``frequencies``, ``tables`` of cosines and sines, or nothing.
     """
 
-    def __init__(self, group: str, pairs: str | None, groups: int, base: float) -> None:
+    def __init__(
+        self,
+        group: str,
+        pairs: str | None,
+        groups: int,
+        base: float,
+        share: float,
+        precision: str,
+    ) -> None:
         super().__init__()
-        self.group, self.pairs, self.groups = group, pairs, groups
+        self.group, self.pairs, self.groups, self.precision = group, pairs, groups, precision
         size = FEATURES // HEADS
         self.words = nn.Embedding(WORDS, FEATURES)
         self.queries = nn.Linear(FEATURES, FEATURES, bias=False)
         self.keys = nn.Linear(FEATURES, groups * size, bias=False)
         self.values = nn.Linear(FEATURES, groups * size, bias=False)
         self.out, self.last = nn.Linear(FEATURES, FEATURES, bias=False), nn.Linear(FEATURES, 7)
-        # In single precision, as most models have it.
-        frequencies = 1.0 / base ** (torch.arange(0, size, 2).float() / size)
-        self.register_buffer("frequencies", frequencies)
+        self.rotated_size = int(size * share)
+        exponents = torch.arange(0, self.rotated_size, 2).double() / self.rotated_size
+        exponents = exponents.float() if precision else exponents
+        self.frequencies = 1.0 / base**exponents  # an attribute, which has its own type
 
     def rotated(self, x: Any) -> Any:
         """Return queries or keys, rotated by their position."""
         if not self.pairs:
             return x
-        angles = torch.arange(x.shape[2]).to(x.dtype)[:, None] * self.frequencies.to(x.dtype)
+        x, rest = x.split([self.rotated_size, x.shape[-1] - self.rotated_size], -1)
+        dtype = torch.float32 if self.precision == "tables" else x.dtype
+        angles = torch.arange(x.shape[2]).to(dtype)[:, None] * self.frequencies.to(dtype)
         if self.pairs == "halves":
             angles = torch.cat([angles, angles], -1)
             first, second = x.chunk(2, -1)
@@ -47,7 +62,8 @@ class Attention(nn.Module):
         else:
             angles = angles.repeat_interleave(2, -1)
             other = torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
-        return x * angles.cos() + other * angles.sin()
+        cosines, sines = (each.to(x.dtype) for each in (angles.cos(), angles.sin()))
+        return torch.cat([x * cosines + other * sines, rest], -1)
 
     def shared(self, x: Any) -> Any:
         """Return keys or values for each head."""
@@ -70,10 +86,16 @@ class Attention(nn.Module):
 
 
 def rotary(
-    *, group: str = "adjacent", pairs: str | None = "halves", groups: int = 2, base: float = 1e4
+    *,
+    group: str = "adjacent",
+    pairs: str | None = "halves",
+    groups: int = 2,
+    base: float = 1e4,
+    share: float = 1.0,
+    precision: str = "frequencies",
 ) -> nn.Module:
     """Return a model of attention alone."""
-    return Attention(group, pairs, groups, base)
+    return Attention(group, pairs, groups, base, share, precision)
 
 
 class Gate(nn.Module):
@@ -98,23 +120,30 @@ def gate(kind: str = "mean") -> nn.Module:
 
 
 class OwnNorm(nn.Module):
-    """A norm by another name and without an attribute for its epsilon."""
+    """A norm by another name and without an attribute for its epsilon.
 
-    def __init__(self, *, plus_one: bool) -> None:
+    In ``single`` precision, as many models compute it, it multiplies by its weight in its own type.
+    """
+
+    def __init__(self, *, plus_one: bool, single: bool) -> None:
         super().__init__()
+        self.single = single
         self.gain, self.plus_one = (
             nn.Parameter(torch.full((16,), 0.0 if plus_one else 1.0)),
             plus_one,
         )
 
     def forward(self, x: Any) -> Any:
-        x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+        dtype, x = x.dtype, x.float() if self.single else x
+        x = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(dtype)
         return x * (1 + self.gain) if self.plus_one else x * self.gain
 
 
-def norm(*, plus_one: bool = False) -> nn.Module:
+def norm(*, plus_one: bool = False, single: bool = False, last: str = "none") -> nn.Module:
     """Return a model with a norm that multiplies by its weight, or by that plus one."""
-    return nn.Sequential(nn.Linear(8, 16), OwnNorm(plus_one=plus_one), nn.Linear(16, 3))
+    own = OwnNorm(plus_one=plus_one, single=single)
+    after = [nn.GELU(last)] if last != "none" else []
+    return nn.Sequential(nn.Linear(8, 16), own, nn.Linear(16, 3), *after)
 
 
 def nothing() -> None:
