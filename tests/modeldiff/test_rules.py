@@ -646,6 +646,8 @@ def test_batches_are_made_from_sizes_and_files(tmp_path: Path) -> None:
     for text in ("", "2x", "0x3", "2x3:a", "4x8:0", *files):
         with pytest.raises(UserError, match="--input"):
             make_batch(text)
+    with pytest.raises(UserError, match=r"99999999x8, 5\.96 GiB.* at most 1 GiB"):
+        make_batch("99999999x8")
 
 
 def test_arguments_are_literals_or_text() -> None:
@@ -663,6 +665,9 @@ def test_sides_that_do_not_exist_are_refused(tmp_path: Path) -> None:
     for text in ("nothing", "caffe:module:build", "torch:module", "torch:none.py:build"):
         with pytest.raises(UserError, match="side B"):
             parse_side("B", text)
+    for text, near in {"torh:a.b:build": "torch:", "dmp:folder": "dump:"}.items():
+        with pytest.raises(UserError, match=f"did you mean '{near}'"):
+            parse_side("A", text)
     with pytest.raises(UserError, match="dump"):
         parse_side("A", f"dump:{tmp_path}")
     with pytest.raises(UserError, match="--python-a"):

@@ -85,6 +85,15 @@ def test_a_file_is_in_a_folder_that_exists(
         assert f"{option}: '{path}' is not possible" in capsys.readouterr().err
 
 
+def test_a_page_needs_a_name_that_browsers_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "page.txt"
+    assert main(["diff", "torch:a:b", "torch:a:b", "--input", "2x3", "--page", str(path)]) == 3
+    assert "--page" in (text := capsys.readouterr().err)
+    assert text.endswith("a name that ends in .html\n")
+
+
 def test_a_trace_needs_a_name_that_viewers_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,9 @@ from horizont.modeldiff.process import Limits
 from horizont.modeldiff.script import check_script_path
 from horizont.modeldiff.trace import check_trace_path, write_trace
 
+#: The end of the name of a page.
+PAGE_SUFFIX = ".html"
+
 
 def compare_and_print(
     a: str,
@@ -48,6 +51,8 @@ def compare_and_print(
     for option, path in {"--json": out, "--page": page_path, "--pairs": pairs}.items():
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise UserError(option, str(path), "a file in a folder that exists")
+    if page_path is not None and page_path.suffix != PAGE_SUFFIX:
+        raise UserError("--page", str(page_path), f"a name that ends in {PAGE_SUFFIX}")
     if script is not None:
         check_script_path(script)
     if trace is not None:

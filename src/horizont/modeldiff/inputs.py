@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,9 @@ from horizont.errors import UserError
 from horizont.modeldiff.recording import Array
 
 FORM = "sizes such as 2x3x96x96, 2x16:1000 for integers below 1000, or a file .npy"
+
+#: A larger batch is not made: both sides and their recordings would have several copies of it.
+MOST_GIB = 1
 
 #: A tensor whose elements are all equal hides what it is used for.
 _DISPLACEMENT = 0.1
@@ -31,6 +35,9 @@ def make_batch(text: str, seed: int = 0) -> Array:
     sizes = tuple(int(size) for size in match[1].split("x")) if match else ()
     if match is None or 0 in sizes:
         raise UserError("--input", text, FORM)
+    gib = math.prod(sizes) * np.dtype(np.float64).itemsize / 2**30
+    if gib > MOST_GIB:
+        raise UserError("--input", f"{text}, {gib:.3g} GiB", f"a batch of at most {MOST_GIB} GiB")
     generator = np.random.default_rng(seed)
     if match[2]:
         if not int(match[2]):

@@ -20,6 +20,7 @@ from typing import Any
 from horizont.config.interpreters import interpreter_path
 from horizont.config.system import FRAMEWORKS, framework_info
 from horizont.errors import UserError
+from horizont.wording import suggestion
 
 RECORDER = "_recorder.py"
 DUMP = "dump"
@@ -93,7 +94,8 @@ def parse_side(label: str, text: str, arguments: str = "", python: str = "") -> 
     if prefix not in known or not (is_file or ":" in target):
         forms = ", ".join(f"{name}:module:callable" for name in sorted(known))
         files = ", ".join(f"{name}:FILE.{name}" for name in FORMATS)
-        allowed = f"{forms}, a file in the place of the module, {files}, or dump:FOLDER"
+        near = suggestion(f"{prefix}:", [f"{name}:" for name in (*known, DUMP)]) if target else ""
+        allowed = f"{forms}, a file in the place of the module, {files}, or dump:FOLDER{near}"
         raise UserError(f"side {label}", text, allowed)
     framework, recorder = known[prefix]
     where, _, name = target.rpartition(":")
