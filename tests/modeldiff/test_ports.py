@@ -50,6 +50,27 @@ def test_results_in_the_same_place_are_compared(b: str, args_a: str, args_b: str
     assert "unexplained: result [" in str(report)
 
 
+@pytest.mark.parametrize(
+    ("a", "key"),
+    [
+        (f"{PORT}:Heads", "logits"),
+        pytest.param(f"{PORT}:Heads", "last_hidden_state", marks=EXTENDED),
+        pytest.param(f"{KERAS}:heads", "logits", marks=EXTENDED),
+        (f"{JAX}:heads", "logits"),
+    ],
+)
+def test_the_logits_of_a_dictionary_are_its_first_result(a: str, key: str) -> None:
+    report = compared(a, f"{PORT}:Heads", FEATURES, f"form='{key}'", "form='one'")
+    assert (report.status, report.verdict) == (0, "the same, further results not compared")
+    assert f"compared are ['{key}'] of A and the only one of B" in str(report)
+
+
+def test_complex_parameters_of_a_function_have_no_verdict() -> None:
+    report = compared(f"{JAX}:complex_numbers", f"{JAX}:complex_numbers", FEATURES)
+    assert report.status == 2
+    assert "kernel has complex numbers, which are not compared" in report.unknown
+
+
 def test_what_is_left_out_is_named_in_the_verdict() -> None:
     report = compared(f"{PORT}:Heads", f"{PORT}:Heads", FEATURES, "form='one'")
     assert (report.status, report.verdict) == (0, "the same, further results not compared")

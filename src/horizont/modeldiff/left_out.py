@@ -83,7 +83,12 @@ def _results(a: Side, b: Side, compared: int) -> Iterator[LeftOut]:
     numbers = {side.name: len(side.facts["results"]) for side in (a, b) if "results" in side.facts}
     if max(numbers.values(), default=1) > compared + 1:
         text = ", ".join(f"{number} in {name}" for name, number in numbers.items())
-        which = f"{compared + 1} in the same place" if compared else "the first ones"
+        named = [
+            f"{side.facts['results'][0] or 'the only one'} of {side.name}"
+            for side in (a, b)
+            if side.facts.get("results")
+        ]
+        which = f"{compared + 1} in the same place" if compared else " and ".join(named)
         text = f"the models return several tensors, {text}; compared are {which}"
         yield LeftOut("further results", text)
 

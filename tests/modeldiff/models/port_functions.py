@@ -27,7 +27,7 @@ def scaled() -> Any:
     return init, apply
 
 
-def heads() -> Any:
+def heads(form: str = "tuple") -> Any:
     """Return a function with two results."""
 
     def init(key: Any) -> Any:
@@ -43,7 +43,20 @@ def heads() -> Any:
             return x @ parameters[name]["kernel"] + parameters[name]["bias"]
 
         x = jax.nn.relu(layer("a", x))
-        return layer("b", x), jax.nn.sigmoid(layer("c", x))
+        first, second = layer("b", x), jax.nn.sigmoid(layer("c", x))
+        return {"auxiliary": second, form: first} if form == "logits" else (first, second)
+
+    return init, apply
+
+
+def complex_numbers() -> Any:
+    """Return a function with a complex parameter, of which it takes the magnitude."""
+
+    def init(key: Any) -> Any:
+        return {"kernel": jax.random.normal(key, (8, 3), jnp.complex64)}
+
+    def apply(parameters: Any, x: Any) -> Any:
+        return jnp.abs(x @ parameters["kernel"])
 
     return init, apply
 

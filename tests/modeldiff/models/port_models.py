@@ -26,6 +26,8 @@ class Heads(nn.Module):
             return first, second
         if self.form == "one":
             return first
+        if self.form in ("logits", "last_hidden_state"):
+            return {"auxiliary": second, self.form: first}
         return {"z": second, "y": first} if self.form == "reversed" else {"y": first, "z": second}
 
 

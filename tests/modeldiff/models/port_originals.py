@@ -14,6 +14,7 @@ def heads(form: str = "tuple") -> Any:
     x = layers.Dense(16, "relu")(inputs)
     first, second = layers.Dense(3)(x), layers.Dense(2, "sigmoid")(x)
     results = [first, second] if form == "tuple" else {"z": second, "y": first}
+    results = {"auxiliary": second, form: first} if form == "logits" else results
     return keras.Model(inputs, results)
 
 

@@ -29,6 +29,9 @@ jax.config.update("jax_disable_most_optimizations", True)
 
 Arrays = dict[str, Any]
 
+#: Results of a dictionary that are before all others, which are in the order of their names.
+FIRST = ("['logits']", "['last_hidden_state']")
+
 
 def versions() -> dict[str, str]:
     """Return the versions that the results depend on."""
@@ -91,13 +94,17 @@ class Recorder:
         trace = jax.make_jaxpr(self.apply, return_shape=True)
         traced, returned = trace(self.parameters, self.batch)
         self.operations, self.inputs, self.outputs = inlined(traced)
-        #: Numbers of the floating-point results by their places in what the model returns.
-        self.results = {
+        numbers = {
             jax.tree_util.keystr(path): number
             for number, (path, each) in enumerate(jax.tree_util.tree_leaves_with_path(returned))
             if jnp.issubdtype(each.dtype, jnp.floating)
         }
+        #: Numbers of the floating-point results by their places in what the model returns.
+        self.results = {path: numbers[path] for path in FIRST if path in numbers} | numbers
         self.leaves = leaf_names(self.parameters)
+        for name, leaf in self.leaves:
+            if jnp.iscomplexobj(leaf):
+                raise TypeError(f"{name} has complex numbers, which are not compared")
         self.entries = find_layers(self.operations, self.inputs, self.leaves)
         optimizers = [each for each in others if hasattr(each, "update")]
         losses = [each for each in others if callable(each)]

@@ -14,6 +14,9 @@ from keras import ops
 
 from .tensor_layouts import channels_first, channels_last
 
+#: Entries of a dictionary that are before all others, which would be in the order of their names.
+FIRST = ("logits", "last_hidden_state")
+
 
 def first_tensor(value: Any) -> Any:
     """Return the first floating-point tensor in what a layer or model returned; None if none."""
@@ -35,7 +38,9 @@ def tensors_in(value: Any) -> Iterator[tuple[str, Any]]:
         if "float" in keras.backend.standardize_dtype(value.dtype):
             yield "", value
     elif isinstance(value, dict):
-        items = sorted(value.items())
+        items = sorted(
+            value.items(), key=lambda item: (*(item[0] != each for each in FIRST), item[0])
+        )
     elif isinstance(value, (list, tuple)):
         items = enumerate(value)
     for key, each in items:

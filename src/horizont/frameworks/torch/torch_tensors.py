@@ -10,6 +10,9 @@ from typing import Any
 
 import torch
 
+#: Entries of a dictionary that are before all others, which would be in the order of their names.
+FIRST = ("logits", "last_hidden_state")
+
 
 def checked(model: Any) -> torch.nn.Module:
     """Check that what a callable returned is a module of real numbers."""
@@ -52,14 +55,14 @@ def tensor_in(value: Any) -> tuple[str, Any]:
 def tensors_in(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the floating-point tensors in a value, with the expressions that get them.
 
-    A plain dictionary is in the order of its keys, as in other frameworks.
+    A plain dictionary is in the order of its keys, as in other frameworks, but for `FIRST`.
     """
     items: Any = ()
     if isinstance(value, torch.Tensor):
         if value.is_floating_point():
             yield "", value
     elif type(value) is dict:
-        items = sorted(value.items(), key=lambda item: str(item[0]))
+        items = sorted(value.items(), key=lambda item: place_of(str(item[0])))
     elif isinstance(value, dict):
         items = value.items()
     elif hasattr(value, "__iter__") and not isinstance(value, str):
@@ -67,6 +70,11 @@ def tensors_in(value: Any) -> Iterator[tuple[str, Any]]:
     for key, each in items:
         for access, found in tensors_in(each):
             yield f"[{key!r}]{access}", found
+
+
+def place_of(key: str) -> tuple[Any, ...]:
+    """Return what a key of a dictionary is sorted by."""
+    return (*(key != each for each in FIRST), key)
 
 
 def projected(result: Any, projection: Any) -> Any:
