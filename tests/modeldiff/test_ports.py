@@ -11,6 +11,7 @@ from tests.conftest import EXTENDED, cases
 
 MODELS = Path(__file__).parent / "models"
 PORT = f"torch:{MODELS / 'port_models.py'}"
+RECENT = f"torch:{MODELS / 'recent_models.py'}"
 KERAS = f"keras:{MODELS / 'port_originals.py'}"
 JAX = f"jax:{MODELS / 'port_functions.py'}"
 
@@ -69,6 +70,14 @@ def test_complex_parameters_of_a_function_have_no_verdict() -> None:
     report = compared(f"{JAX}:complex_numbers", f"{JAX}:complex_numbers", FEATURES)
     assert report.status == 2
     assert "kernel has complex numbers, which are not compared" in report.unknown
+
+
+@pytest.mark.parametrize("plus_one", [True, pytest.param(False, marks=EXTENDED)])
+def test_a_norm_of_keras_may_multiply_by_its_weight_plus_one(*, plus_one: bool) -> None:
+    report = compared(f"{RECENT}:norm", f"{KERAS}:norm", FEATURES, args_b=f"plus_one={plus_one}")
+    assert report.verdict == "the same"
+    text = "0 norms of A and 1 norm of B multiply by their weight plus one"
+    assert [note.startswith(text) for note in report.notes] == ([True] if plus_one else [])
 
 
 def test_what_is_left_out_is_named_in_the_verdict() -> None:

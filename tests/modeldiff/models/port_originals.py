@@ -127,3 +127,28 @@ def windows() -> Any:
     images = [layers.Conv1D(8, width, activation="relu")(x) for width in (3, 4, 5)]
     pooled = [layers.GlobalMaxPooling1D()(each) for each in images]
     return keras.Model(inputs, layers.Dense(2)(layers.Concatenate()(pooled)))
+
+
+class OwnNorm(layers.Layer):
+    """A norm that a model defines itself, which may multiply by its weight plus one."""
+
+    def __init__(self, plus_one: bool) -> None:
+        super().__init__()
+        self.plus_one = plus_one
+
+    def build(self, shape: Any) -> None:
+        """Create the weight."""
+        start = "zeros" if self.plus_one else "ones"
+        self.gain = self.add_weight(shape=shape[-1:], initializer=start, name="gain")
+
+    def call(self, x: Any) -> Any:
+        """Return the features with a mean square of one, times the weight."""
+        x = x * keras.ops.rsqrt(keras.ops.mean(keras.ops.square(x), -1, keepdims=True) + 1e-6)
+        return x * (1 + self.gain) if self.plus_one else x * self.gain
+
+
+def norm(plus_one: bool = True) -> Any:
+    """Return a model with a norm of its own."""
+    return keras.Sequential(
+        [keras.Input((8,)), layers.Dense(16), OwnNorm(plus_one), layers.Dense(3)]
+    )

@@ -5,7 +5,7 @@ Each returns a function that undoes it. It imports nothing of Horizont.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -203,9 +203,10 @@ def no_dropout(model: Any) -> list[Undo]:
     return [set_attribute(layer, name, 0.0) for layer, name in _dropouts(model)]
 
 
-def dropout_rates(model: Any) -> list[float]:
-    """List the rates of dropout in a model, in the order of definition."""
-    return [rate for layer, name in _dropouts(model) if (rate := getattr(layer, name))]
+def facts(model: Any, entries: Sequence[Any]) -> dict[str, Any]:
+    """Return rates of dropout, in the order of definition, and norms that add one to a weight."""
+    rates = [rate for layer, name in _dropouts(model) if (rate := getattr(layer, name))]
+    return {"dropout": rates, "plus one": [entry.name for entry in entries if entry.offset]}
 
 
 def _dropouts(model: Any) -> Iterator[tuple[Any, str]]:

@@ -2,11 +2,12 @@
 
 It imports nothing of Horizont, and runs wherever Keras does. The canonical form is that of the
 layouts ``OIHW`` for kernels and ``NCHW`` for images; gates of a GRU are in the order reset, update,
-new.
+new. The scale of a norm that multiplies by its variable plus one is that sum.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -112,6 +113,10 @@ class Entry:
                 self.variables[role] = variable
         if tensor:
             self.variables = {tensor: self.variables[tensor]}
+        #: What is added to a variable before it is used.
+        self.offset: dict[str, float] = {}
+        if self.kind == "other" and _is_scaled_by_one_more(layer, [*self.variables.values()]):
+            self.offset = dict.fromkeys(self.variables, 1.0)
         self.is_depthwise = "Depthwise" in type(layer).__name__
         self.paired_bias = self.kind == "GRU" and getattr(layer, "reset_after", False)
 
@@ -157,6 +162,7 @@ class Entry:
         found: dict[str, Array] = {}
         for role, variable in self.variables.items():
             value = np.array(keras.ops.convert_to_numpy(variable.value))
+            value = value + self.offset.get(role, 0)
             found.update(self.canonical(role, value))
         return found
 
@@ -170,7 +176,8 @@ class Entry:
                 variable = self.variables[role]
                 _, back = self._transforms(role, np.empty(variable.shape))
                 is_stacked = self.paired_bias and role == "bias"
-                variable.assign(value if is_stacked else back(value))
+                own = value if is_stacked else back(value)
+                variable.assign(own - self.offset.get(role, 0))
 
     def settings(self, shape: tuple[int, ...] | None) -> dict[str, Any]:
         """Return the settings that another implementation may have chosen otherwise."""
@@ -244,6 +251,21 @@ class Entry:
             return [[0, 0]] * rank
         sizes = shape[1:-1] if self.is_channels_last else shape[2:]
         return same_padding(sizes, layer.kernel_size, layer.strides, layer.dilation_rate)
+
+
+def _is_scaled_by_one_more(layer: Any, variables: Sequence[Any]) -> bool:
+    """Whether a norm multiplies by its only variable plus one, as those of Gemma do."""
+    if len(variables) != 1 or len(variables[0].shape) != 1:
+        return False
+    goal = keras.ops.convert_to_numpy(variables[0].value) + 1
+    with contextlib.suppress(Exception):
+        # A norm returns the same for both; the one that a model defines itself may be no norm.
+        outputs = [layer.call(keras.ops.full((1, len(goal)), each)) for each in (2.0, 3.0)]
+        found = [keras.ops.convert_to_numpy(each) for each in outputs]
+        return all(each.shape == (1, *goal.shape) for each in found) and np.allclose(
+            np.concatenate(found), goal, atol=1e-3
+        )
+    return False
 
 
 def _children(layer: Any) -> list[Any]:

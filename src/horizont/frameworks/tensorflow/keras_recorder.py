@@ -177,8 +177,8 @@ class Recorder:
         ]
 
     def facts(self) -> dict[str, Any]:
-        """Return what a comparison leaves out: further results and dropout."""
-        return {"results": self.results, "dropout": changes.dropout_rates(self.model)}
+        """Return what a comparison leaves out, and which norms add one to their weight."""
+        return {"results": self.results, **changes.facts(self.model, self.entries)}
 
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""
