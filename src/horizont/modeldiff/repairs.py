@@ -93,6 +93,7 @@ SETTINGS = (
     Setting("momentum", "momentum of running statistics", is_training_only=True),
     Setting("variance correction", "correction of the running variance", True, True),
     Setting("reset gate", "reset gate of a GRU"),
+    Setting("power iteration", "power iteration of a spectral norm", is_training_only=True),
     Setting("biases", "biases of a recurrent layer", is_training_only=True),
     Setting("padding index", "row of an embedding without a gradient", is_training_only=True),
     Setting("frozen", "tensors that are not trained", is_training_only=True),

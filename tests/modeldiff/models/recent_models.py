@@ -168,8 +168,8 @@ def scheduled(gamma: float = 0.5) -> tuple[Any, ...]:
     return model, nn.CrossEntropyLoss(), optimizer, schedule
 
 
-def normalized(*, is_parametrized: bool = True) -> nn.Module:
+def normalized(*, kind: str = "weight_norm", is_parametrized: bool = True) -> nn.Module:
     """Return layers whose weights are normalized by either function of PyTorch."""
-    utils: Any = nn.utils
-    normalize = utils.parametrizations.weight_norm if is_parametrized else utils.weight_norm
+    utils: Any = nn.utils.parametrizations if is_parametrized else nn.utils
+    normalize = getattr(utils, kind)
     return nn.Sequential(normalize(nn.Linear(8, 16)), nn.ReLU(), normalize(nn.Linear(16, 3), dim=1))

@@ -26,7 +26,7 @@ _ATTRIBUTES = {
 
 
 #: Settings that a layer shows and that cannot be changed here.
-FIXED = ("reset gate",)
+FIXED = ("reset gate", "power iteration")
 
 #: Dropout of whole branches in torchvision and timm, with the attribute of its probability.
 _OF_BRANCHES = {"StochasticDepth": "p", "DropPath": "drop_prob"}

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from .torch_parts import Division, Part, is_transposed_dense
-from .torch_tensors import normalized_weights
+from .torch_tensors import normalized_weights, power_iteration
 
 Undo = Callable[[], object]
 
@@ -253,6 +253,7 @@ class Entry:
             found["activation"] = module.nonlinearity
         elif self.part and self.kind == "GRU":
             found["reset gate"] = "after the product"
+        found |= power_iteration(module)
         found["frozen"] = sorted(set(self.tensors) - set(self.trainable()) - {"mean", "variance"})
         return found
 

@@ -27,16 +27,31 @@ def checked(model: Any) -> torch.nn.Module:
 
 
 def normalized_weights(module: torch.nn.Module) -> dict[str, Any]:
-    """Return magnitude and direction of weights that are normalized by a parametrization.
+    """Return what weights are computed from that are normalized by a parametrization.
 
-    The names are those of the older function for it, `torch.nn.utils.weight_norm`.
+    The names are those of the older functions for it: magnitude and direction of `weight_norm`, the
+    weight of `spectral_norm` with its singular vectors.
     """
     found: dict[str, Any] = {}
     parametrizations: Any = getattr(module, "parametrizations", {})
     for name, each in parametrizations.items():
         if hasattr(each, "original1"):
             found |= {f"{name}_g": each.original0, f"{name}_v": each.original1}
+        elif len(each) == 1 and hasattr(each[0], "_u"):
+            found |= {f"{name}_orig": each.original}
+            found |= {f"{name}_u": each[0]._u, f"{name}_v": each[0]._v}
     return found
+
+
+def power_iteration(module: torch.nn.Module) -> dict[str, str]:
+    """Return from which singular vector an iteration of `spectral_norm` starts; nothing without it.
+
+    The older function computes the right one first, from the left one.
+    """
+    if "weight_u" in module._buffers:
+        return {"power iteration": "from the left vector"}
+    is_normalized = "weight_u" in normalized_weights(module)
+    return {"power iteration": "from the right vector"} if is_normalized else {}
 
 
 def first_tensor(value: Any) -> Any:
