@@ -15,7 +15,7 @@ RECENT = f"torch:{MODELS / 'recent_models.py'}"
 KERAS = f"keras:{MODELS / 'port_originals.py'}"
 JAX = f"jax:{MODELS / 'port_functions.py'}"
 
-IMAGES, FEATURES, WORDS = "2x3x8x8", "4x8", "3x7:50"
+IMAGES, FEATURES, WORDS, STEPS = "2x3x8x8", "4x8", "3x7:50", "4x6x8"
 
 
 def compared(a: str, b: str, batch: str, args_a: str = "", args_b: str = "") -> Report:
@@ -78,6 +78,14 @@ def test_a_norm_of_keras_may_multiply_by_its_weight_plus_one(*, plus_one: bool) 
     assert report.verdict == "the same"
     text = "0 norms of A and 1 norm of B multiply by their weight plus one"
     assert [note.startswith(text) for note in report.notes] == ([True] if plus_one else [])
+
+
+def test_both_directions_of_a_recurrent_layer_are_ported() -> None:
+    report = compared(f"{RECENT}:directions", f"{KERAS}:directions", STEPS, "step=last")
+    step, biases = causes(report)
+    assert step == "reduction of steps of a concatenated part: the first against the last"
+    assert biases.startswith("biases of a recurrent layer")
+    assert not report.unexplained
 
 
 def test_what_is_left_out_is_named_in_the_verdict() -> None:

@@ -135,3 +135,21 @@ def test_spectral_norms_of_both_functions_differ_in_training_alone() -> None:
         "cannot be repaired on side A: power iteration of a spectral norm: from the left vector "
         "against from the right vector in 0 and 1 more",
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "args_a", "args_b", "difference"),
+    [
+        ("", "step=last", "", "the first against the last"),
+        ("kind=GRU,number=2", "", "step=last", "the last against the first"),
+    ],
+)
+def test_the_wrong_step_of_the_backward_direction_is_repaired(
+    arguments: str, args_a: str, args_b: str, difference: str
+) -> None:
+    both = f"{MODELS}:directions"
+    texts = [",".join(filter(None, (arguments, each))) for each in (args_a, args_b)]
+    report = diff(both, both, "4x6x8", Options(args_a=texts[0], args_b=texts[1]))
+    name = "reduction of steps of a concatenated part"
+    assert [str(each.candidate) for each in report.repairs] == [f"{name}: {difference} in last"]
+    assert not report.unexplained

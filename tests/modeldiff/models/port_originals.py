@@ -152,3 +152,9 @@ def norm(plus_one: bool = True) -> Any:
     return keras.Sequential(
         [keras.Input((8,)), layers.Dense(16), OwnNorm(plus_one), layers.Dense(3)]
     )
+
+
+def directions() -> Any:
+    """Return a model with a recurrent layer in both directions."""
+    both = layers.Bidirectional(layers.LSTM(16))
+    return keras.Sequential([keras.Input((6, 8)), both, layers.Dense(3)])

@@ -173,3 +173,32 @@ def normalized(*, kind: str = "weight_norm", is_parametrized: bool = True) -> nn
     utils: Any = nn.utils.parametrizations if is_parametrized else nn.utils
     normalize = getattr(utils, kind)
     return nn.Sequential(normalize(nn.Linear(8, 16)), nn.ReLU(), normalize(nn.Linear(16, 3), dim=1))
+
+
+class BothDirections(nn.Module):
+    """A recurrent layer in both directions, and a layer of one step of each.
+
+    Parameters
+    ----------
+    step
+        Which steps are used: the ``final`` one of each direction, or the ``last`` of the sequence,
+        which is the first one that the backward direction has computed.
+    """
+
+    def __init__(self, kind: str, step: str, number: int) -> None:
+        super().__init__()
+        self.step = step
+        self.both = getattr(nn, kind)(8, 16, number, batch_first=True, bidirectional=True)
+        self.last = nn.Linear(32, 3)
+
+    def forward(self, x: Any) -> Any:
+        outputs, state = self.both(x)
+        hidden = state[0] if isinstance(state, tuple) else state
+        if self.step == "last":
+            return self.last(outputs[:, -1])
+        return self.last(torch.cat([hidden[-2], hidden[-1]], -1))
+
+
+def directions(*, kind: str = "LSTM", step: str = "final", number: int = 1) -> nn.Module:
+    """Return a model with a recurrent layer in both directions."""
+    return BothDirections(kind, step, number)

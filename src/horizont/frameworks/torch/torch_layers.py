@@ -85,8 +85,8 @@ class Entry:
         self.module = module
         self.kind = kind_of(module)
         self.part = part
-        self.has_input = not part or (part == "_l0" and not getattr(module, "bidirectional", False))
-        self.has_output = not part or (is_last and not getattr(module, "bidirectional", False))
+        self.has_input = not part or part == "_l0"
+        self.has_output = not part or is_last
         self.is_container = self.kind == "other" and bool(list(module.children()))
         #: Modules inside the layer, which are executed after what it computes itself.
         self.followers = list(module.children()) if self.kind.endswith("norm") else []

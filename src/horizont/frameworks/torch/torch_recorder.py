@@ -19,7 +19,7 @@ from . import torch_ddp as ddp
 from .torch_layers import Entry, entries_of, read_weights, tied_layers, to_array, write_weights
 from .torch_parts import divided, divisions_of
 from .torch_script import script_of_layer, script_of_tensor
-from .torch_tensors import checked, first_tensor, projected, tensors_in
+from .torch_tensors import checked, direction_of, first_tensor, projected, tensors_in
 from .torch_training import Loss, Optimizer
 
 #: The class of all layers.
@@ -326,7 +326,14 @@ class Recorder:
             tensor = first_tensor(output)
             if tensor is None or key in recorded:
                 return None
-            passed = pass_on(tensor)
+            if getattr(entry.module, "bidirectional", False):
+                if tensor.ndim < 3:  # packed sequences
+                    return None
+                is_reverse, axis = entry.part.endswith("_reverse"), 0 if entry.is_steps_first else 1
+                half, replaced = direction_of(tensor, axis, is_reverse=is_reverse)
+                passed = replaced(pass_on(half))
+            else:
+                passed = pass_on(tensor)
             if isinstance(output, tuple):
                 return (passed, *output[1:])
             return passed if isinstance(output, torch.Tensor) else None

@@ -5,7 +5,7 @@ It imports nothing of Horizont, and runs wherever PyTorch does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -90,6 +90,30 @@ def tensors_in(value: Any) -> Iterator[tuple[str, Any]]:
 def place_of(key: str) -> tuple[Any, ...]:
     """Return what a key of a dictionary is sorted by."""
     return (*(key != each for each in FIRST), key)
+
+
+def direction_of(output: Any, axis: int, *, is_reverse: bool) -> tuple[Any, Callable[[Any], Any]]:
+    """Return what one direction of a recurrent layer has computed, in its own order of steps.
+
+    Parameters
+    ----------
+    axis
+        That of the steps.
+
+    Returns
+    -------
+    tuple
+        One half of the output, and a function that returns an output with another one in its place.
+    """
+    halves = output.chunk(2, -1)
+
+    def own(half: Any) -> Any:
+        return half.flip(axis) if is_reverse else half
+
+    def replaced(half: Any) -> Any:
+        return torch.cat([halves[0], own(half)] if is_reverse else [half, halves[1]], -1)
+
+    return own(halves[is_reverse]), replaced
 
 
 def projected(result: Any, projection: Any) -> Any:
