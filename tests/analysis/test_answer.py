@@ -34,6 +34,7 @@ from horizont.reporting.answer import (
     answer_cells,
     answer_table,
     cause_sentence,
+    headline,
     legend,
 )
 from horizont.reporting.figures.answer import answer_figure
@@ -302,6 +303,22 @@ def test_the_table_has_a_cell_by_column_with_its_verdict_in_words(answer: Answer
     )
     assert cells[SURVIVES] == "not run"
     assert cause_sentence(answer) in page.get_text()
+
+
+def test_the_headline_counts_clear_leads(answer: Answer) -> None:
+    one, several = answer.cells[ONE], answer.cells[SEVERAL]
+    equal = dataclasses.replace(one, verdict="equal")
+    two = [answer, dataclasses.replace(answer, cells={**answer.cells, ONE: equal})]
+    assert (one.verdict, several.verdict) == ("clear", "clear")
+    assert headline(two).text == (
+        "As one process, PyTorch is clearly the fastest on 1 of 2 workloads; with several "
+        "workers, PyTorch all‑reduce is clearly the fastest on 2 of 2 workloads."
+    )
+    alone = {**answer.cells, ONE: equal, SEVERAL: Cell()}
+    assert headline([dataclasses.replace(answer, cells=alone)]).text == (
+        "As one process, no system is clearly the fastest on any workload."
+    )
+    assert headline([]).text == "No systems compete."
 
 
 def test_the_terminal_has_a_line_for_each_workload(answer: Answer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import copysign, isnan
@@ -16,6 +17,7 @@ from horizont.reporting.output import TABLE_MIME, Bundle, Message
 from horizont.reporting.registry import table
 from horizont.reporting.tables import format_ms, format_number
 from horizont.statistics.comparison import MARGIN
+from horizont.wording import counted
 
 #: Verdicts as shown, each with a mark of its own shape.
 _VERDICT_TEXTS: dict[Verdict, str] = {
@@ -54,6 +56,24 @@ class AnswerTable:
             "text/plain": "\n".join([cells, *texts]),
             TABLE_MIME: {"measured": True, "title": "The best system by workload and setting"},
         }
+
+
+@table("answer-headline")
+def headline(answers: Sequence[Answer]) -> Message:
+    """Count the workloads on which a system is clearly the fastest, alone and with workers."""
+    found = []
+    for column, setting in ((ONE, "as one process"), (SEVERAL, "with several workers")):
+        cells = [answer.cells[column] for answer in answers if answer.cells[column].verdict]
+        clear = Counter(cell.winner for cell in cells if cell.verdict == "clear").most_common()
+        leads = [f"{short_system_label(name)} on {number}" for name, number in clear[1:]]
+        if clear:
+            first, number = short_system_label(clear[0][0]), clear[0][1]
+            of_all = f"{number} of {counted(len(cells), 'workload')}"
+            lead = f"{setting}, {first} is clearly the fastest on {of_all}"
+            found.append(", ".join([lead, *leads]))
+        elif cells:
+            found.append(f"{setting}, no system is clearly the fastest on any workload")
+    return Message(f"{labels.capitalise('; '.join(found))}." if found else "No systems compete.")
 
 
 @table("answer")
