@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import copysign, isnan
 
@@ -64,16 +64,24 @@ def headline(answers: Sequence[Answer]) -> Message:
     found = []
     for column, setting in ((ONE, "as one process"), (SEVERAL, "with several workers")):
         cells = [answer.cells[column] for answer in answers if answer.cells[column].verdict]
-        clear = Counter(cell.winner for cell in cells if cell.verdict == "clear").most_common()
-        leads = [f"{short_system_label(name)} on {number}" for name, number in clear[1:]]
-        if clear:
-            first, number = short_system_label(clear[0][0]), clear[0][1]
-            of_all = f"{number} of {counted(len(cells), 'workload')}"
-            lead = f"{setting}, {first} is clearly the fastest on {of_all}"
-            found.append(", ".join([lead, *leads]))
+        if leads := clear_leads(cells, short_system_label, "on", "workload"):
+            found.append(f"{setting}, {leads}")
         elif cells:
             found.append(f"{setting}, no system is clearly the fastest on any workload")
     return Message(f"{labels.capitalise('; '.join(found))}." if found else "No systems compete.")
+
+
+def clear_leads(
+    cells: Sequence[Cell], label: Callable[[str], str], preposition: str, unit: str
+) -> str:
+    """Count in how many cells each system is clearly the fastest; empty if none is in any."""
+    clear = Counter(cell.winner for cell in cells if cell.verdict == "clear")
+    if not clear:
+        return ""
+    (first, number), *others = clear.most_common()
+    of_all = f"{number} of {counted(len(cells), unit)}"
+    lead = f"{label(first)} is clearly the fastest {preposition} {of_all}"
+    return ", ".join([lead, *(f"{label(name)} {preposition} {count}" for name, count in others)])
 
 
 @table("answer")

@@ -27,7 +27,7 @@ from horizont.analysis.verdicts import NOT_COMPARABLE, pairwise_verdicts
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.reporting import labels
-from horizont.reporting.answer import cause_sentence
+from horizont.reporting.answer import cause_sentence, clear_leads
 from horizont.reporting.tables import format_number, rate_format
 from horizont.statistics.comparison import MARGIN
 from horizont.statistics.intervals import LEVEL, attainable_level, median
@@ -76,7 +76,9 @@ def _training(records: Sequence[Record], certificate: CertificateStatus) -> str:
     few = f" {counted(len(names), 'system')} were measured here."
     text = _lead(cell, names) + (few if 1 < len(names) <= _FEW_SYSTEMS else "")
     if unstable := instability(group):
-        return f"{unstable_sentence(unstable)} {text.removeprefix(_UNCERTIFIED).lstrip()}"
+        return f"{unstable_sentence(unstable)} {text}"
+    if cell.verdict == "not comparable":
+        text = f"{_UNCERTIFIED} {text}"
     if cell.excluded:
         excluded = " and ".join(names[system] for system in cell.excluded)
         text += f" Without a valid certificate and not compared: {excluded}."
@@ -117,7 +119,7 @@ def _lead(cell: Cell, names: Mapping[str, str]) -> str:
         if f"{cell.ratio:.2f}" == "1.00":
             lead = f"the ratio of {first} and {second} is {factor}"
         return f"No system is clearly the fastest: {lead}."
-    return f"{_UNCERTIFIED} {first} had the highest throughput, {factor} times that of {second}."
+    return f"{first} had the highest throughput, {factor} times that of {second}."
 
 
 def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
@@ -134,7 +136,6 @@ def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
     if len(by_system(records)) == 1:
         return _range_of_one_system(points)
     cells = [leader(own, certificate) for own in points.values() if len(by_system(own)) > 1]
-    clear = Counter(cell.winner for cell in cells if cell.verdict == "clear")
     verdicts = Counter(cell.verdict for cell in cells)
     texts: dict[Verdict, str] = {
         "equal": f"the two fastest are equal within {MARGIN:.0%}",
@@ -145,12 +146,10 @@ def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
         f"at {verdicts[verdict]} {text}" for verdict, text in texts.items() if verdicts[verdict]
     ]
     names = labels.short_labels([*by_system(records)])
-    if not clear:
+    found = clear_leads(cells, names.__getitem__, "at", "setting")
+    if not found:
         none = f"At none of {len(cells)} settings is a system clearly faster than the next"
         return f"{none}: {', '.join(rest)}.{_thread_speedup(records, names)}"
-    (first, number), *others = clear.most_common()
-    lead = f"{names[first]} is clearly the fastest at {number} of {counted(len(cells), 'setting')}"
-    found = ", ".join([lead, *(f"{names[name]} at {number}" for name, number in others)])
     return f"{'; '.join([found, *rest])}.{_thread_speedup(records, names)}"
 
 

@@ -77,7 +77,7 @@ def tensors_in(value: Any) -> Iterator[tuple[str, Any]]:
         if value.is_floating_point():
             yield "", value
     elif type(value) is dict:
-        items = sorted(value.items(), key=lambda item: place_of(str(item[0])))
+        items = sorted(value.items(), key=lambda item: _place_of(str(item[0])))
     elif isinstance(value, dict):
         items = value.items()
     elif hasattr(value, "__iter__") and not isinstance(value, str):
@@ -87,7 +87,7 @@ def tensors_in(value: Any) -> Iterator[tuple[str, Any]]:
             yield f"[{key!r}]{access}", found
 
 
-def place_of(key: str) -> tuple[Any, ...]:
+def _place_of(key: str) -> tuple[Any, ...]:
     """Return what a key of a dictionary is sorted by."""
     return (*(key != each for each in FIRST), key)
 
