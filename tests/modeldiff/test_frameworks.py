@@ -330,6 +330,25 @@ def test_layers_of_a_function_are_found_in_its_operations(timed: Options) -> Non
     assert not report.unexplained
 
 
+@pytest.mark.framework("pytorch", "jax")
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_norm_of_a_function_has_statistics_and_settings(is_first: bool) -> None:
+    """Single precision is that of the model, not of a layer; JAX is not changed to a sample's."""
+    sides, arguments = [f"{TORCH}:normed", f"{JAX}:normed"], "epsilon=1e-3,momentum=0.02"
+    options = Options(args_b=arguments) if is_first else Options(args_a=arguments)
+    report = diff(*(sides if is_first else sides[::-1]), "16x7", options)
+    assert report.pairs == 3
+    correction = ["correction of the running variance"] if is_first else []
+    assert whats(report) == [
+        "epsilon of a norm",
+        "momentum of running statistics",
+        *correction,
+    ]
+    evaluation = report.agreements[0]
+    assert evaluation.agreeing == len(evaluation.differences)
+    assert bool(report.unexplained) is not is_first
+
+
 @pytest.mark.framework("pytorch")
 def test_random_numbers_in_training_allow_no_verdict() -> None:
     report = diff(f"{TORCH}:Random", f"{TORCH}:Random", "8x7")

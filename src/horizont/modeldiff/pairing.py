@@ -18,6 +18,7 @@ import numpy as np
 import yaml
 
 from horizont.errors import UserError
+from horizont.modeldiff.attention_roles import with_equal_roles
 from horizont.modeldiff.recording import Array, Layer
 
 #: What a tensor holds that only one side has.
@@ -178,7 +179,7 @@ def pair_layers(
         counts = Counter(stage_a[i] for i in rest_a)
         ties |= {rest_a[i] for i in found if counts[stage_a[rest_a[i]]] > 1}
         partner.update({rest_a[i]: rest_b[j] for i, j in found.items()})
-    taken = set(partner.values())
+    partner, taken = with_equal_roles(partner, a, b), set(partner.values())
     is_same_order = signs_a == signs_b
     return Pairing(
         tuple(

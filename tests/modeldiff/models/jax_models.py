@@ -28,3 +28,31 @@ def plain(approximate: bool = True) -> Any:
         return x.reshape(len(x), -1) @ last["w"] + last["b"]
 
     return init, jax.jit(apply)
+
+
+def normed(epsilon: float = 1e-5, momentum: float = 0.1) -> Any:
+    """Return a network with a batch norm, which returns its statistics in training."""
+
+    def init(key: Any) -> Any:
+        keys = jax.random.split(key)
+        kernels = {
+            "first": 0.3 * jax.random.normal(keys[0], (7, 6)),
+            "last": 0.3 * jax.random.normal(keys[1], (2, 3, 5)),
+        }
+        norm = {"scale": jnp.ones(6), "bias": jnp.zeros(6)}
+        statistics = {"mean": jnp.zeros(6), "var": jnp.ones(6)}
+        return {"params": {**kernels, "norm": norm}, "statistics": statistics}
+
+    def apply(variables: Any, x: Any, *, train: bool = False) -> Any:
+        own, running = variables["params"], variables["statistics"]
+        x = x.astype(jnp.float32) @ own["first"]
+        used = {"mean": x.mean(0), "var": x.var(0)} if train else running
+        inverse = jax.lax.rsqrt(used["var"] + epsilon) * own["norm"]["scale"]
+        x = jax.nn.relu((x - used["mean"]) * inverse + own["norm"]["bias"])
+        result = jnp.einsum("bhk,hko->bo", x.reshape(-1, 2, 3), own["last"])
+        if not train:
+            return result
+        updated = {key: (1 - momentum) * running[key] + momentum * used[key] for key in running}
+        return result, {"statistics": updated}
+
+    return init, apply

@@ -296,3 +296,9 @@ class Sequences(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.head(8.0 * self.norm(F.relu(self.dense(self.table(x))))[:, -1])
+
+
+def normed() -> nn.Module:
+    """Return a network with a batch norm."""
+    first, last = nn.Linear(7, 6, bias=False), nn.Linear(6, 5, bias=False)
+    return nn.Sequential(first, nn.BatchNorm1d(6), nn.ReLU(), last)

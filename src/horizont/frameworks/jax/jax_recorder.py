@@ -1,26 +1,38 @@
 """The recorder of JAX: records the layers of a function, gradients, and one update.
 
-What builds the model returns two functions, ``init(key)`` or ``init(key, batch)``, which returns
-the parameters, and ``apply(parameters, batch)``, which returns the result; and, if they are
-compared, too, a loss and an optimizer. It imports nothing of Horizont, and runs wherever JAX does.
+What builds the model returns a module of Flax, or two functions: ``init(key)`` or
+``init(key, batch)``, which returns the parameters, and ``apply(parameters, batch)``, which returns
+the result; and, if they are compared, too, a loss and an optimizer. It imports nothing of Horizont,
+and runs wherever JAX does.
 """
 
 from __future__ import annotations
 
-import inspect
 import platform
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal
 
-from .jax_changes import Namespace
-from .jax_layers import Constant, Entry, Operation, find_layers, inlined, leaf_names, read_weights
+from .jax_layers import find_layers
+from .jax_models import opened, single_precision_as, without_dropout
+from .jax_operations import (
+    PARAMETERS,
+    STATISTICS,
+    Entry,
+    Graph,
+    inlined,
+    leaf_names,
+    read_weights,
+    weights_of,
+)
+from .jax_run import Run
+from .jax_statistics import add_statistics
 from .jax_training import Loss, Optimizer
 
 jax.config.update("jax_enable_x64", True)
@@ -30,7 +42,10 @@ jax.config.update("jax_disable_most_optimizations", True)
 Arrays = dict[str, Any]
 
 #: Results of a dictionary that are before all others, which are in the order of their names.
-FIRST = ("['logits']", "['last_hidden_state']")
+FIRST = ("['logits']", ".logits", "['last_hidden_state']", ".last_hidden_state")
+
+#: Settings that a layer shows and that cannot be changed here.
+_FIXED = ("groups", "padding mode", "variance correction", "statistics")
 
 
 def versions() -> dict[str, str]:
@@ -57,14 +72,15 @@ def operators(execute: Callable[[], object]) -> list[tuple[str, int, float, floa
     return found
 
 
-def _moved(value: Any, axes: tuple[int, ...] | None) -> Any:
-    """Return an array in the canonical layout."""
-    return value if axes is None else value.transpose(axes)
-
-
-def _back(value: Any, axes: tuple[int, ...] | None) -> Any:
-    """Return an array in its own layout."""
-    return value if axes is None else value.transpose(np.argsort(axes))
+def _traced(function: Any, dtype: str, *values: Any) -> tuple[Graph, Any]:
+    """Return the operations of a function, and the shapes of what it returns."""
+    trace = jax.make_jaxpr(function, return_shape=True)
+    try:
+        with single_precision_as(dtype):
+            traced, returned = trace(*values)
+    except TypeError:  # an operation of a converted tensor and of one made in single precision
+        traced, returned = trace(*values)
+    return inlined(traced), returned
 
 
 class Recorder:
@@ -80,20 +96,22 @@ class Recorder:
     ) -> None:
         self.dtype, self.functions = dtype, functions
         self.parts: dict[str, Any] = {}
-        made = build(**arguments)
-        if not (isinstance(made, tuple) and len(made) >= 2 and all(map(callable, made[:2]))):
-            raise TypeError("the callable has to return two functions, init and apply")
-        init, self.apply, *others = made
         self.is_image = batch.ndim == 4
         self.batch = self._own_layout(batch)
-        key = jax.random.key(0)
-        has_batch = len(inspect.signature(init).parameters) > 1
-        parameters = init(key, self.batch) if has_batch else init(key)
-        self.parameters = jax.tree.map(self._cast, parameters)
-        self.tree = jax.tree.structure(self.parameters)
-        trace = jax.make_jaxpr(self.apply, return_shape=True)
-        traced, returned = trace(self.parameters, self.batch)
-        self.operations, self.inputs, self.outputs = inlined(traced)
+        self.model, others = opened(build(**arguments), self.batch)
+        self.variables = jax.tree.map(self._cast, self.model.variables)
+        self.tree = jax.tree.structure(self.variables)
+        named = leaf_names(self.variables)
+        for name, leaf in named:
+            if jnp.iscomplexobj(leaf):
+                raise TypeError(f"{name} has complex numbers, which are not compared")
+        with without_dropout(self.model.dropout):
+            graph, returned = _traced(self.model.evaluate, dtype, self.variables, self.batch)
+            self.graphs = [graph, graph]
+            #: Variables that training updates by themselves, and their places in the results.
+            self.updated: dict[int, int] = {}
+            if self.model.train is not None:
+                self._trace_training([name for name, _ in named])
         numbers = {
             jax.tree_util.keystr(path): number
             for number, (path, each) in enumerate(jax.tree_util.tree_leaves_with_path(returned))
@@ -101,17 +119,67 @@ class Recorder:
         }
         #: Numbers of the floating-point results by their places in what the model returns.
         self.results = {path: numbers[path] for path in FIRST if path in numbers} | numbers
-        self.leaves = leaf_names(self.parameters)
-        for name, leaf in self.leaves:
-            if jnp.iscomplexobj(leaf):
-                raise TypeError(f"{name} has complex numbers, which are not compared")
-        self.entries = find_layers(self.operations, self.inputs, self.leaves)
+        self.entries = find_layers(graph, named)
+        #: The layers where they are in evaluation and in training.
+        self.placed = [self.entries, self._placed_in_training(named)]
+        statistics = {w.number for key, w in weights_of(self.entries) if _is_statistic(key)}
+        self.trained = [
+            number
+            for number, (_, leaf) in enumerate(named)
+            if jnp.issubdtype(leaf.dtype, jnp.floating)
+            and number not in {*statistics, *self.updated}
+        ]
+        leaves = jax.tree.leaves(self.variables)
+        add_statistics(self.entries, leaves, self._updated_variables, functions.exact)
         optimizers = [each for each in others if hasattr(each, "update")]
         losses = [each for each in others if callable(each)]
-        self.optimizer = (
-            Optimizer(optimizers[0], self.entries, self.parameters) if optimizers else None
-        )
+        self.optimizer = None
+        if optimizers:
+            tree = jax.tree.unflatten(self.tree, range(len(leaves)))
+            own = tree[PARAMETERS] if self.updated and PARAMETERS in tree else tree
+            self.optimizer = Optimizer(optimizers[0], self.entries, leaves, own)
         self.loss = Loss(losses[0]) if losses else None
+
+    def _trace_training(self, names: list[str]) -> None:
+        graph, (result, updated) = _traced(self.model.train, self.dtype, self.variables, self.batch)
+        if any(operation.kind.startswith(("random", "threefry")) for operation in graph.operations):
+            raise TypeError("the model draws random numbers in training, other than by dropout")
+        before = len(jax.tree.leaves(result))
+        places = {name: before + number for number, (name, _) in enumerate(leaf_names(updated))}
+        self.updated = {n: places[name] for n, name in enumerate(names) if name in places}
+        self.graphs[1] = graph
+
+    def _placed_in_training(self, named: list[tuple[str, Any]]) -> list[Entry]:
+        """Return the layers with the operations that they are in training."""
+        if self.graphs[0] is self.graphs[1]:
+            found = {entry.name: entry for entry in self.entries}
+        else:
+            found = {entry.name: entry for entry in find_layers(self.graphs[1], named)}
+        placed = []
+        for entry in self.entries:
+            if entry.kind == "batch norm":
+                is_running = found[entry.name].kind == "batch norm"
+                entry.settings["statistics"] = "running" if is_running else "of the batch"
+            placed.append(
+                replace(
+                    found[entry.name],
+                    kind=entry.kind, weights=entry.weights, settings=entry.settings,
+                    input_view=entry.input_view, output_view=entry.output_view,
+                )
+            )  # fmt: skip
+        return placed
+
+    def _updated_variables(self, leaves: list[Any], is_twice: bool) -> dict[int, Any]:
+        """Return the variables that training updates by themselves, with the batch or twice it."""
+        graph, batch = self.graphs[1], self.batch
+        if not self.updated:
+            return {}
+        if is_twice:
+            batch = jnp.concatenate([batch, batch])
+            with without_dropout([]):
+                graph, _ = _traced(self.model.train, self.dtype, self.variables, batch)
+        outputs = Run(graph, [], self.functions, {}, []).evaluate(leaves, batch, {})
+        return {number: outputs[place] for number, place in self.updated.items()}
 
     def _cast(self, value: Any) -> Any:
         value = jnp.asarray(value)
@@ -127,28 +195,30 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "roles": list(entry.leaves),
+                "roles": list(entry.weights),
                 "settings": {**entry.settings, "tied": self._tied(entry)},
+                "fixed": _FIXED,
             }
             for entry in self.entries
         ]
 
-    def _tied(self, entry: Any) -> list[str]:
+    def _tied(self, entry: Entry) -> list[str]:
         """Return the names of other layers that use one of the parameters of a layer."""
-        own = {number for number, _ in entry.leaves.values()}
+        own = {weight.number for weight in entry.weights.values()}
         return sorted(
             each.name
             for each in self.entries
-            if each is not entry and own & {number for number, _ in each.leaves.values()}
+            if each is not entry and own & {weight.number for weight in each.weights.values()}
         )
 
     def facts(self) -> dict[str, Any]:
-        """Return what a comparison may leave out: further results."""
-        return {"results": list(self.results)}
+        """Return what a comparison may leave out: further results, and dropout of Flax."""
+        rates = {"dropout": self.model.dropout} if self.model.dropout else {}
+        return {"results": list(self.results), **rates}
 
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""
-        return read_weights(self.entries, jax.tree.leaves(self.parameters))
+        return read_weights(self.entries, jax.tree.leaves(self.variables))
 
     def run(
         self,
@@ -164,52 +234,82 @@ class Recorder:
     ) -> Arrays:
         """Run the model once, and return what was recorded."""
         del seed  # a pure function has no state
-        leaves = jax.tree.leaves(self.parameters)
-        for entry in self.entries:
-            for role, (number, axes) in entry.leaves.items():
-                if (value := weights.get(f"{entry.name}|{role}")) is not None:
-                    leaves[number] = self._cast(_back(value, axes))
-
+        leaves = jax.tree.leaves(self.variables)
+        for key, weight in weights_of(self.entries):
+            if (value := weights.get(key)) is not None:
+                leaves[weight.number] = self._cast(weight.back(value))
+        trained = [leaves[number] for number in self.trained]
         projections = {f"result|{path}": each for path, each in (others or {}).items()}
         projections |= {} if projection is None else {"result": projection}
 
-        def loss_of(values: list[Any], moved: dict[str, Any]) -> tuple[Any, Arrays]:
-            recorded: Arrays = {}
-            results = self._evaluate(values, moved, feed=feed, repairs=repairs, recorded=recorded)
-            recorded.update(results)
+        def loss_of(values: list[Any], moved: Arrays) -> tuple[Any, tuple[Arrays, Any]]:
+            own = list(leaves)
+            for number, value in zip(self.trained, values, strict=True):
+                own[number] = value
+            run = Run(self.graphs[training], self.placed[training], self.functions, feed, repairs)
+            outputs = run.evaluate(own, self.batch, moved)
+            for number, place in self.updated.items() if training else ():
+                own[number] = outputs[place]
+            results = self._named(outputs, run)
             loss = jnp.zeros(())
             for key, factors in projections.items():
                 result = results[key]
-                own = np.moveaxis(factors, 1, -1) if result.ndim == 4 else factors
-                loss = loss + (result * self._cast(own)).sum() / len(result)
-            return loss, recorded
+                own_layout = np.moveaxis(factors, 1, -1) if result.ndim == 4 else factors
+                loss = loss + (result * self._cast(own_layout)).sum() / len(result)
+            return loss, ({**run.recorded, **results}, own)
 
         if projection is None:
-            recorded = loss_of(leaves, {})[1]
+            recorded, after = loss_of(trained, {})[1]
         else:
-            _, seen = jax.eval_shape(loss_of, leaves, {})
-            moved = {
-                key.partition("|")[2]: jnp.zeros(value.shape, value.dtype)
-                for key, value in seen.items()
-                if key.startswith("output|")
-            }
-            (loss, recorded), gradients = jax.value_and_grad(loss_of, (0, 1), has_aux=True)(
-                leaves, moved
-            )
-            for key, value in read_weights(self.entries, gradients[0]).items():
-                recorded[f"gradient|{key}"] = value
-            for name, value in gradients[1].items():
-                recorded[f"outer|{name}"] = jnp.linalg.norm(value)
-            recorded["loss"] = loss
-            leaves = [
-                value - rate * each for value, each in zip(leaves, gradients[0], strict=False)
-            ]
-        for key, value in read_weights(self.entries, leaves).items() if training else ():
+            recorded, after = self._train(loss_of, trained, rate)
+        self._change_momentum(repairs, leaves, after)
+        for key, value in read_weights(self.entries, after).items() if training else ():
             recorded[f"after|{key}"] = value
         for key in [key for key in recorded if key.partition("|")[0] == "result"]:
             if recorded[key].ndim == 4:
                 recorded[key] = jnp.moveaxis(recorded[key], -1, 1)
         return {key: np.asarray(value) for key, value in recorded.items()}
+
+    def _named(self, outputs: list[Any], run: Run) -> Arrays:
+        """Return the results by their names, the first of them with its repairs."""
+        (_, first), *further = self.results.items()
+        named = {"result": run.repaired_result(outputs[first])}
+        return named | {f"result|{path}": outputs[number] for path, number in further}
+
+    def _train(self, loss_of: Any, trained: list[Any], rate: float) -> tuple[Arrays, list[Any]]:
+        """Return what was recorded with its gradients, and the variables after one update."""
+        _, (seen, _) = jax.eval_shape(loss_of, trained, {})
+        moved = {
+            key.partition("|")[2]: jnp.zeros(value.shape, value.dtype)
+            for key, value in seen.items()
+            if key.startswith("output|")
+        }
+        (loss, (recorded, after)), (own, outer) = jax.value_and_grad(loss_of, (0, 1), has_aux=True)(
+            trained, moved
+        )
+        gradients: list[Any] = [None] * len(after)
+        for number, value, gradient in zip(self.trained, trained, own, strict=True):
+            gradients[number], after[number] = gradient, value - rate * gradient
+        for key, value in read_weights(self.entries, gradients).items():
+            recorded[f"gradient|{key}"] = value
+        for name, value in outer.items():
+            recorded[f"outer|{name}"] = jnp.linalg.norm(value)
+        recorded["loss"] = loss
+        return recorded, after
+
+    def _change_momentum(
+        self, repairs: list[dict[str, Any]], before: list[Any], after: list[Any]
+    ) -> None:
+        """Update the running statistics of norms by another part of the batch."""
+        by_name = {entry.name: entry for entry in self.entries}
+        for repair in repairs:
+            entry = by_name.get(repair["layer"])
+            if repair["key"] != "momentum" or entry is None or "momentum" not in entry.settings:
+                continue
+            factor = repair["value"] / entry.settings["momentum"]
+            for role in STATISTICS:
+                number = entry.weights[role].number
+                after[number] = before[number] + factor * (after[number] - before[number])
 
     def part(self, name: str, rate: float) -> Callable[[], object]:
         """Return a part of the model as it is: ``evaluation``, ``forward`` or a training ``step``.
@@ -217,124 +317,31 @@ class Recorder:
         It is compiled. The loss is the mean of the squared result; the update is one of SGD.
         """
         if name not in self.parts:
+            train = self.model.train or (lambda own, batch: (self.model.evaluate(own, batch), {}))
 
-            def loss(parameters: Any, batch: Any) -> Any:
-                return jnp.square(self.apply(parameters, batch)).mean()
+            def first(returned: Any) -> Any:
+                return jax.tree.leaves(returned)[next(iter(self.results.values()))]
 
-            def step(parameters: Any, batch: Any) -> Any:
-                gradients = jax.grad(loss, allow_int=True)(parameters, batch)
+            def loss(variables: Any, batch: Any) -> Any:
+                result, updated = train(variables, batch)
+                return jnp.square(first(result)).mean(), updated
 
-                def updated(value: Any, gradient: Any) -> Any:
-                    is_trained = jnp.issubdtype(value.dtype, jnp.floating)
-                    return value - rate * gradient if is_trained else value
+            def step(variables: Any, batch: Any) -> Any:
+                gradients, updated = jax.grad(loss, allow_int=True, has_aux=True)(variables, batch)
+                values = jax.tree.leaves(variables)
+                for number in self.trained:
+                    values[number] -= rate * jax.tree.leaves(gradients)[number]
+                return values, updated
 
-                return jax.tree.map(updated, parameters, gradients)
-
-            parts = {"evaluation": self.apply, "forward": loss, "step": step}
+            parts = {"evaluation": self.model.evaluate, "forward": loss, "step": step}
             jax.config.update("jax_disable_most_optimizations", False)
-            lowered = jax.jit(parts[name]).lower(self.parameters, self.batch)
+            with without_dropout([]):
+                lowered = jax.jit(parts[name]).lower(self.variables, self.batch)
             self.parts[name] = lowered.compile()
             jax.config.update("jax_disable_most_optimizations", True)
         program = self.parts[name]
-        return lambda: jax.block_until_ready(program(self.parameters, self.batch))
-
-    def _evaluate(
-        self,
-        leaves: list[Any],
-        moved: dict[str, Any],
-        *,
-        feed: Arrays,
-        repairs: list[dict[str, Any]],
-        recorded: Arrays,
-    ) -> Any:
-        """Execute the operations one by one; record, change and feed what layers see."""
-        values: dict[Any, Any] = dict(zip(self.inputs, [*leaves, self.batch], strict=False))
-        starts = {entry.start: entry for entry in self.entries if entry.lhs is not None}
-        ends = {entry.end: entry for entry in self.entries if entry.end >= 0}
-        live: dict[str, Any] = {}
-
-        def read(operand: Any) -> Any:
-            if isinstance(operand, Literal):
-                return operand.val
-            return operand.value if isinstance(operand, Constant) else values[operand]
-
-        for number, operation in enumerate(self.operations):
-            operands = [read(each) for each in operation.operands]
-            params: dict[str, Any] = {}
-            if entry := starts.get(number):
-                self._see_input(
-                    entry, operands, feed=feed, repairs=repairs, live=live, recorded=recorded
-                )
-                params = _changed(entry, repairs)
-            results = _execute(operation, operands, params)
-            if entry := ends.get(number):
-                output = (
-                    results[0] + _back(moved[entry.name], entry.output_axes)
-                    if moved
-                    else results[0]
-                )
-                canonical = _moved(output, entry.output_axes)
-                recorded[f"output|{entry.name}"] = canonical
-                other = feed.get(f"output|{entry.name}")
-                if other is not None and other.shape == canonical.shape:
-                    output = _back(self._cast(other), entry.output_axes)
-                live[entry.name] = output
-                results = [output, *results[1:]]
-            values.update(zip(operation.results, results, strict=False))
-        (_, first), *further = self.results.items()
-        result = read(self.outputs[first])
-        for repair in repairs:
-            if repair["key"] == "result":
-                result = self.functions.repaired(Namespace, result, repair["value"], live)
-        return {"result": result} | {
-            f"result|{path}": read(self.outputs[number]) for path, number in further
-        }
-
-    def _see_input(
-        self,
-        entry: Entry,
-        operands: list[Any],
-        *,
-        feed: Arrays,
-        repairs: list[dict[str, Any]],
-        live: dict[str, Any],
-        recorded: Arrays,
-    ) -> None:
-        """Record the input of a layer, repair it and feed another one."""
-        assert entry.lhs is not None
-        value = operands[entry.lhs]
-        for repair in repairs:
-            if (repair["layer"], repair["key"]) == (entry.name, "input"):
-                change = dict(repair["value"])
-                if change.get("axis") == 1 and entry.input_axes is not None:
-                    change["axis"] = entry.input_axes[1]
-                value = self.functions.repaired(Namespace, value, change, live)
-        canonical = _moved(value, entry.input_axes)
-        recorded[f"input|{entry.name}"] = canonical
-        other = feed.get(f"input|{entry.name}")
-        if other is not None and other.shape == canonical.shape:
-            value = _back(self._cast(other), entry.input_axes)
-        live[f"input|{entry.name}"] = value
-        operands[entry.lhs] = value
+        return lambda: jax.block_until_ready(program(self.variables, self.batch))
 
 
-def _changed(entry: Entry, repairs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters of a convolution that repairs change."""
-    names = {"padding": "padding", "stride": "window_strides", "dilation": "rhs_dilation"}
-    return {
-        names[repair["key"]]: tuple(
-            tuple(each) if isinstance(each, list) else each for each in repair["value"]
-        )
-        for repair in repairs
-        if repair["layer"] == entry.name and repair["key"] in names
-    }
-
-
-def _execute(operation: Operation, operands: list[Any], params: dict[str, Any]) -> list[Any]:
-    """Execute one operation."""
-    primitive = operation.equation.primitive
-    bound = primitive.get_bind_params(operation.equation.params)
-    # Until JAX 0.9, functions among the parameters were returned beside them.
-    functions, bound = bound if isinstance(bound, tuple) else ((), bound)
-    results = primitive.bind(*functions, *operands, **{**bound, **params})
-    return list(results) if primitive.multiple_results else [results]
+def _is_statistic(key: str) -> bool:
+    return key.rpartition("|")[2] in STATISTICS

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .jax_layers import Entry, read_weights
+from .jax_operations import Entry, Weight, read_weights, weights_of
 
 Arrays = dict[str, Any]
 
@@ -95,17 +95,29 @@ class Loss:
 
 
 class Optimizer:
-    """An optimizer, beside the parameters of a model and their structure."""
+    """An optimizer of the variables of a model.
 
-    def __init__(self, optimizer: Any, entries: list[Entry], parameters: Any) -> None:
-        self.optimizer, self.entries = optimizer, entries
-        self.leaves = jax.tree.leaves(parameters)
-        self.structure = jax.tree.structure(parameters)
+    Parameters
+    ----------
+    leaves
+        The values of all variables.
+    trained
+        A tree of those that it updates, by their numbers.
+    """
+
+    def __init__(
+        self, optimizer: Any, entries: list[Entry], leaves: list[Any], trained: Any
+    ) -> None:
+        self.optimizer, self.entries, self.leaves = optimizer, entries, leaves
+        self.numbers, self.structure = jax.tree.flatten(trained)
 
     def rules(self) -> dict[str, dict[str, Any]]:
         """Return the rule of each tensor that is trained, by layer and role."""
         rule = _rule(self.optimizer)
-        return {f"{entry.name}|{role}": rule for entry in self.entries for role in entry.leaves}
+        return {key: rule for key, weight in weights_of(self.entries) if self._has(weight)}
+
+    def _has(self, weight: Weight) -> bool:
+        return weight.number in self.numbers
 
     def update(self, weights: Arrays, gradients: list[Arrays]) -> Arrays:
         """Return the weights after an update with each of some gradients."""
@@ -115,14 +127,16 @@ class Optimizer:
         for each in gradients:
             updates, state = self.optimizer.update(self._tree(each, zeros), state, parameters)
             parameters = jax.tree.map(lambda value, change: value + change, parameters, updates)
-        return read_weights(self.entries, jax.tree.leaves(parameters))
+        after: list[Any] = [None] * len(self.leaves)
+        for number, value in zip(self.numbers, jax.tree.leaves(parameters), strict=True):
+            after[number] = value
+        return read_weights(self.entries, after)
 
     def _tree(self, values: Arrays, others: list[Any]) -> Any:
-        """Return values in the canonical form as parameters; others where there are none."""
+        """Return values in the canonical form as variables; others where there are none."""
         leaves = list(others)
-        for entry in self.entries:
-            for role, (number, axes) in entry.leaves.items():
-                if (value := values.get(f"{entry.name}|{role}")) is not None:
-                    own = value.transpose(np.argsort(axes))
-                    leaves[number] = jnp.asarray(own, self.leaves[number].dtype)
-        return jax.tree.unflatten(self.structure, leaves)
+        for key, weight in weights_of(self.entries):
+            if (value := values.get(key)) is not None:
+                number = weight.number
+                leaves[number] = jnp.asarray(weight.back(value), self.leaves[number].dtype)
+        return jax.tree.unflatten(self.structure, [leaves[number] for number in self.numbers])
