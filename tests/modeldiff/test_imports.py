@@ -12,7 +12,8 @@ from horizont.modeldiff.sides import recorders
 
 PACKAGE = Path(__file__).parents[2] / "src" / "horizont" / "modeldiff"
 FOREIGN = [
-    PACKAGE / f"{name}.py" for name in ("runner", "functions", "attended", "code_lines", "dump")
+    PACKAGE / f"{name}.py"
+    for name in ("runner", "functions", "attended", "running_statistics", "code_lines", "dump")
 ]
 OWN = {
     "torch": {"torch"},

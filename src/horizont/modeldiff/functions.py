@@ -20,6 +20,11 @@ from typing import Any
 import numpy as np
 
 from .attended import attended, part_of
+from .running_statistics import (  # noqa: F401 - recorders get them with these functions
+    add_statistics,
+    change_momentum,
+    without_update,
+)
 
 Function = Callable[[Any, Any], Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 from jax.extend.core import Literal
 
 from .jax_norms import NormFinder
-from .jax_operations import Entry, Graph, Operation, Reader, View
+from .jax_operations import Entry, Graph, Operation, Origin, Reader, View
 
 #: Operations between a product and its bias that leave the channels where they are.
 _VIEWS = ("convert_element_type", "copy", "transpose")
@@ -44,10 +44,10 @@ class _Finder:
         if isinstance(norm, Entry):
             self._add(norm, operation)
         elif not norm:
-            known = [self.reader.origin(each) for each in operands]
-            places = [place for place, each in enumerate(known) if each is not None]
+            known = [(n, self.reader.origin(each)) for n, each in enumerate(operands)]
+            places = [(place, each) for place, each in known if each is not None]
             if len(places) == 1:
-                self._kernel(number, operation, places[0])
+                self._kernel(number, operation, *places[0])
 
     def _add(self, entry: Entry, operation: Operation) -> None:
         """Add a layer; one that is used again is where it is used first."""
@@ -57,51 +57,44 @@ class _Finder:
         entry = self.found.setdefault(entry.name, entry)
         self._by_result[operation.results[0]] = (entry, entry.output_view)
 
-    def _kernel(self, number: int, operation: Operation, place: int) -> None:
+    def _kernel(self, number: int, operation: Operation, place: int, origin: Origin) -> None:
         """Start a layer with a kernel."""
-        origin = self.reader.origin(operation.operands[place])
-        assert origin is not None
-        if origin.axes is None:
+        axes, leaf, entry = origin.axes, origin.number, None
+        if axes is None:
             return
-        name, rank, entry = self.reader.name(origin.number), len(origin.axes), None
-        params = operation.equation.params
-        if operation.kind == "dot_general" and rank > 1:
-            entry = self._dense(number, operation, place)
+        if operation.kind == "dot_general" and len(axes) > 1:
+            entry = self._dense(number, operation, place, leaf, axes)
         elif operation.kind == "conv_general_dilated" and place == 1:
-            entry = _convolution(self.reader, name, number, params, origin)
-        elif operation.kind == "gather" and rank == 2 and place == 0:
-            weights = {"kernel": self.reader.weight(origin.number, origin.axes)}
-            entry = Entry(name, "embedding", weights, number, number)
+            entry = _convolution(self.reader, number, operation, leaf, axes)
+        elif operation.kind == "gather" and len(axes) == 2 and place == 0:
+            weights = {"kernel": self.reader.weight(leaf, axes)}
+            entry = Entry(self.reader.name(leaf), "embedding", weights, number, number)
         if entry is not None:
             self._add(entry, operation)
 
-    def _dense(self, number: int, operation: Operation, place: int) -> Entry | None:
+    def _dense(
+        self, number: int, operation: Operation, place: int, leaf: int, axes: tuple[int, ...]
+    ) -> Entry | None:
         """Return a product with a matrix, whose rows or columns may be several axes."""
-        origin = self.reader.origin(operation.operands[place])
-        assert origin is not None
-        assert origin.axes is not None
         contracted, batched = operation.equation.params["dimension_numbers"]
         own, others = contracted[place], contracted[1 - place]
         if batched[place] or not own:
             return None
-        sizes = self.reader.shape(origin.number)
-        rows = [each for each in range(len(origin.axes)) if each not in own]
-        axes = tuple(origin.axes[each] for each in (*rows, *own))
-        weight = self.reader.weight(origin.number, axes, len(rows))
+        rows = [each for each in range(len(axes)) if each not in own]
+        weight = self.reader.weight(leaf, tuple(axes[n] for n in (*rows, *own)), len(rows))
         rank = operation.equation.invars[1 - place].aval.ndim
         lead = [each for each in range(rank) if each not in others]
-        joined = tuple(sizes[origin.axes[each]] for each in own)
         # A matrix that is the first operand has its rows before the axes of the other operand.
         order = range(len(lead) + len(rows))
         result = order if place == 1 else [*order[len(rows) :], *order[: len(rows)]]
         return Entry(
-            self.reader.name(origin.number),
+            self.reader.name(leaf),
             "dense",
             {"kernel": weight},
             number,
             number,
             {number: 1 - place},
-            _view((*lead, *others), joined),
+            _view((*lead, *others), weight.sizes[len(rows) :]),
             _view(tuple(result), weight.sizes[: len(rows)]),
         )
 
@@ -159,15 +152,15 @@ def find_layers(graph: Graph, leaves: list[tuple[str, Any]]) -> list[Entry]:
 
 
 def _convolution(
-    reader: Reader, name: str, number: int, params: dict[str, Any], origin: Any
+    reader: Reader, number: int, operation: Operation, leaf: int, axes: tuple[int, ...]
 ) -> Entry:
     """Return a convolution, whose layouts are in its dimension numbers."""
+    params = operation.equation.params
     layout = params["dimension_numbers"]
-    axes = tuple(origin.axes[each] for each in layout.rhs_spec)
     return Entry(
-        name,
+        reader.name(leaf),
         "convolution",
-        {"kernel": reader.weight(origin.number, axes)},
+        {"kernel": reader.weight(leaf, tuple(axes[each] for each in layout.rhs_spec))},
         number,
         number,
         {number: 0},

@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -28,8 +28,8 @@ _MODES = {
     "use_running_average": False,
 }
 
-#: The collection of what a module of `nnx` has besides parameters, and updates.
-_REST = "rest"
+#: The collection of the running statistics of a module of `nnx`.
+_STATISTICS = "statistics"
 
 
 @dataclass
@@ -43,14 +43,11 @@ class Model:
     train
         It returns the result and the variables that training updates, a part of the tree; None
         if the model does not distinguish training from evaluation.
-    dropout
-        The rates of dropout, which is disabled, once the model was traced.
     """
 
     variables: Any
     evaluate: Callable[[Any, Any], Any]
     train: Callable[[Any, Any], tuple[Any, Any]] | None = None
-    dropout: list[float] = field(default_factory=list)
 
 
 def opened(made: Any, batch: Any) -> tuple[Model, list[Any]]:
@@ -119,22 +116,27 @@ def _of_nnx(module: Any, nnx: Any) -> Model:
     evaluation, training = _modes(type(module).__call__)
     updates = bool(jax.tree.leaves(nnx.state(module, nnx.BatchStat)))
 
-    def parts(is_training: bool) -> Any:
-        (module.train if is_training else module.eval)()
+    def parts() -> Any:
         return nnx.split(module, nnx.Param, nnx.BatchStat, ...)
 
+    module.train()  # a module is not changed while a function of it is traced
+    in_training = parts()
+    module.eval()
+    in_evaluation = parts()
+
     def applied(own: Any, x: Any, is_training: bool) -> tuple[Any, Any]:
-        graph, parameters, statistics, others = parts(is_training)
+        graph, *states, others = in_training if is_training else in_evaluation
+        parameters, statistics = (jax.tree.map(lambda each: each, state) for state in states)
         nnx.replace_by_pure_dict(parameters, own[PARAMETERS])
-        nnx.replace_by_pure_dict(statistics, own.get(_REST, {}))
+        nnx.replace_by_pure_dict(statistics, own.get(_STATISTICS, {}))
         merged = nnx.merge(graph, parameters, statistics, others)
         result = merged(x, **(training if is_training else evaluation))
-        return result, {_REST: nnx.to_pure_dict(nnx.state(merged, nnx.BatchStat))}
+        return result, {_STATISTICS: nnx.to_pure_dict(nnx.state(merged, nnx.BatchStat))}
 
-    _, parameters, statistics, _ = parts(is_training=False)
+    _, parameters, statistics, _ = in_evaluation
     variables = {PARAMETERS: nnx.to_pure_dict(parameters)}
     if updates:
-        variables[_REST] = nnx.to_pure_dict(statistics)
+        variables[_STATISTICS] = nnx.to_pure_dict(statistics)
     return Model(
         variables,
         lambda own, x: applied(own, x, is_training=False)[0],
@@ -143,8 +145,9 @@ def _of_nnx(module: Any, nnx: Any) -> Model:
 
 
 @contextlib.contextmanager
-def without_dropout(rates: list[float]) -> Iterator[None]:
-    """Disable dropout of Flax, and append the rates of the layers that are called."""
+def without_dropout() -> Iterator[list[float]]:
+    """Disable dropout of Flax, and yield the rates of the layers that are called meanwhile."""
+    rates: list[float] = []
     found = [sys.modules.get(f"flax.{name}") for name in ("linen", "nnx")]
     layers = [module.Dropout for module in found if module is not None]
     before = [layer.__call__ for layer in layers]
@@ -157,7 +160,7 @@ def without_dropout(rates: list[float]) -> Iterator[None]:
     for layer in layers:
         layer.__call__ = identity
     try:
-        yield
+        yield rates
     finally:
         for layer, function in zip(layers, before, strict=True):
             layer.__call__ = function

@@ -59,15 +59,15 @@ class NormFinder:
         if operation.kind in ("add", "add_any"):
             return self._addition(number, operation)
         if operation.kind in ("rsqrt", "sqrt", "pow"):
-            root = self._shifted.get(self._flat(operands[0]))
+            root = self._shifted.get(self.reader.before(operands[0]))
             if root is not None:
-                rows = self._roots if operation.kind == "sqrt" else self._inverses
-                rows[result] = root
+                found = self._roots if operation.kind == "sqrt" else self._inverses
+                found[result] = root
             return root is not None
         if operation.kind == "mul":
             return self._multiplication(number, operation)
         if operation.kind == "div":
-            root = self._roots.get(self._flat(operands[1]))
+            root = self._roots.get(self.reader.before(operands[1]))
             if root is not None and isinstance(operands[0], Literal):
                 self._inverses[result] = root
                 return True
@@ -75,13 +75,10 @@ class NormFinder:
                 return self._quotient(number, result, operands[0], root)
         return False
 
-    def _flat(self, operand: Any) -> Any:
-        return None if isinstance(operand, Literal) else self.reader.before(operand)
-
     def _addition(self, number: int, operation: Operation) -> Entry | bool:
         for place in (0, 1):
             one, other = operation.operands[place], operation.operands[1 - place]
-            quotient = self._quotient_of(one)
+            quotient = self._quotients.get(self.reader.before(one, _AFTER))
             if quotient is not None and (offset := self.reader.vector(other)) is not None:
                 return self._entry(number, quotient, None, offset)
             if isinstance(one, Literal) and np.ndim(one.val) == 0:
@@ -92,25 +89,17 @@ class NormFinder:
     def _shape(self, number: int) -> tuple[int, ...]:
         return tuple(self.reader.operations[number].equation.outvars[0].aval.shape)
 
-    def _typed(self, operand: Any) -> Any:
-        return None if isinstance(operand, Literal) else self.reader.before(operand, _TYPES)
-
-    def _quotient_of(self, operand: Any) -> _Quotient | None:
-        if isinstance(operand, Literal):
-            return None
-        return self._quotients.get(self.reader.before(operand, _AFTER))
-
     def _multiplication(self, number: int, operation: Operation) -> Entry | bool:
         for place in (0, 1):
             one, other = operation.operands[place], operation.operands[1 - place]
             leaf = self.reader.vector(other)
-            inverse = self._inverses.get(self._flat(one))
+            inverse = self._inverses.get(self.reader.before(one))
             if inverse is not None:
                 if leaf is not None and inverse.scale is None:
                     self._inverses[operation.results[0]] = replace(inverse, scale=leaf)
                     return True
                 return self._quotient(number, operation.results[0], other, inverse)
-            quotient = self._quotient_of(one)
+            quotient = self._quotients.get(self.reader.before(one, _AFTER))
             if quotient is not None and leaf is not None:
                 return self._entry(number, quotient, leaf, None)
         return False
@@ -122,11 +111,9 @@ class NormFinder:
         self._quotients[result] = quotient
         return True
 
-    def _entry(
-        self, end: int, quotient: _Quotient, scale: int | None, offset: int | None
-    ) -> Entry | bool:
+    def _entry(self, end: int, quotient: _Quotient, scale: int | None, offset: int | None) -> Entry:
         """Return the norm that has divided something and has a scale or an offset."""
-        root, value, mean = quotient.root, self._typed(quotient.operand), None
+        root, value, mean = quotient.root, self.reader.before(quotient.operand, _TYPES), None
         writer = self.reader.writer(value)
         if writer >= 0 and self.reader.operations[writer].kind == "sub":
             centering = self.reader.operations[writer]

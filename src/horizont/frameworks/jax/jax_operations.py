@@ -120,8 +120,8 @@ class View:
     def forward(self, value: Any) -> Any:
         """Return an array in the canonical layout."""
         value = value.transpose(self.axes)
-        rows = value.shape[: value.ndim - len(self.sizes)]
-        return value.reshape(*rows, -1) if self.sizes else value
+        before = value.shape[: value.ndim - len(self.sizes)]
+        return value.reshape(*before, -1) if self.sizes else value
 
     def back(self, value: Any) -> Any:
         """Return an array in its own layout."""
@@ -188,7 +188,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class _Origin:
+class Origin:
     """A view of a variable: which one, and the order of its axes; None if some were joined."""
 
     number: int
@@ -201,7 +201,7 @@ class Reader:
     def __init__(self, graph: Graph, leaves: list[tuple[str, Any]]) -> None:
         self.operations, self.leaves = graph.operations, leaves
         self._origins = {
-            each: _Origin(number, tuple(range(np.ndim(leaves[number][1]))))
+            each: Origin(number, tuple(range(np.ndim(leaves[number][1]))))
             for number, each in enumerate(graph.inputs[: len(leaves)])
         }
         self._writers = {
@@ -223,9 +223,9 @@ class Reader:
             axes = tuple(axes[each] for each in operation.equation.params["permutation"])
         elif axes is not None and operation.equation.outvars[0].aval.ndim != len(axes):
             axes = None
-        self._origins[operation.results[0]] = _Origin(origin.number, axes)
+        self._origins[operation.results[0]] = Origin(origin.number, axes)
 
-    def origin(self, operand: Any) -> _Origin | None:
+    def origin(self, operand: Any) -> Origin | None:
         """Return the variable that an operand is a view of."""
         return None if isinstance(operand, Literal) else self._origins.get(operand)
 
@@ -248,7 +248,9 @@ class Reader:
         return -1 if isinstance(operand, Literal) else self._writers.get(operand, -1)
 
     def before(self, operand: Any, kinds: tuple[str, ...] = _SHAPES) -> Any:
-        """Return what an operand was before operations of some kinds."""
+        """Return what an operand was before operations of some kinds; None for a literal."""
+        if isinstance(operand, Literal):
+            return None
         number = self.writer(operand)
         if number < 0 or self.operations[number].kind not in kinds:
             return operand

@@ -32,7 +32,6 @@ from .jax_operations import (
     weights_of,
 )
 from .jax_run import Run
-from .jax_statistics import add_statistics
 from .jax_training import Loss, Optimizer
 
 jax.config.update("jax_enable_x64", True)
@@ -72,15 +71,16 @@ def operators(execute: Callable[[], object]) -> list[tuple[str, int, float, floa
     return found
 
 
-def _traced(function: Any, dtype: str, *values: Any) -> tuple[Graph, Any]:
-    """Return the operations of a function, and the shapes of what it returns."""
+def _traced(function: Any, dtype: str, *values: Any) -> tuple[Graph, Any, list[float]]:
+    """Return the operations of a function, shapes of what it returns, and rates of dropout."""
     trace = jax.make_jaxpr(function, return_shape=True)
     try:
-        with single_precision_as(dtype):
+        with single_precision_as(dtype), without_dropout() as rates:
             traced, returned = trace(*values)
     except TypeError:  # an operation of a converted tensor and of one made in single precision
-        traced, returned = trace(*values)
-    return inlined(traced), returned
+        with without_dropout() as rates:
+            traced, returned = trace(*values)
+    return inlined(traced), returned, rates
 
 
 class Recorder:
@@ -105,13 +105,15 @@ class Recorder:
         for name, leaf in named:
             if jnp.iscomplexobj(leaf):
                 raise TypeError(f"{name} has complex numbers, which are not compared")
-        with without_dropout(self.model.dropout):
-            graph, returned = _traced(self.model.evaluate, dtype, self.variables, self.batch)
-            self.graphs = [graph, graph]
-            #: Variables that training updates by themselves, and their places in the results.
-            self.updated: dict[int, int] = {}
-            if self.model.train is not None:
-                self._trace_training([name for name, _ in named])
+        #: The rates of dropout, which is disabled.
+        graph, returned, self.dropout = _traced(
+            self.model.evaluate, dtype, self.variables, self.batch
+        )
+        self.graphs = [graph, graph]
+        #: Variables that training updates by themselves, and their places in the results.
+        self.updated: dict[int, int] = {}
+        if self.model.train is not None:
+            self._trace_training([name for name, _ in named])
         numbers = {
             jax.tree_util.keystr(path): number
             for number, (path, each) in enumerate(jax.tree_util.tree_leaves_with_path(returned))
@@ -122,15 +124,21 @@ class Recorder:
         self.entries = find_layers(graph, named)
         #: The layers where they are in evaluation and in training.
         self.placed = [self.entries, self._placed_in_training(named)]
-        statistics = {w.number for key, w in weights_of(self.entries) if _is_statistic(key)}
+        statistics = {
+            entry.weights[role].number
+            for entry in self.entries
+            for role in STATISTICS
+            if role in entry.weights
+        }
         self.trained = [
             number
             for number, (_, leaf) in enumerate(named)
             if jnp.issubdtype(leaf.dtype, jnp.floating)
             and number not in {*statistics, *self.updated}
         ]
+        if self.updated:
+            functions.add_statistics(self.entries, self._after_training, functions.exact)
         leaves = jax.tree.leaves(self.variables)
-        add_statistics(self.entries, leaves, self._updated_variables, functions.exact)
         optimizers = [each for each in others if hasattr(each, "update")]
         losses = [each for each in others if callable(each)]
         self.optimizer = None
@@ -141,7 +149,9 @@ class Recorder:
         self.loss = Loss(losses[0]) if losses else None
 
     def _trace_training(self, names: list[str]) -> None:
-        graph, (result, updated) = _traced(self.model.train, self.dtype, self.variables, self.batch)
+        graph, (result, updated), _ = _traced(
+            self.model.train, self.dtype, self.variables, self.batch
+        )
         if any(operation.kind.startswith(("random", "threefry")) for operation in graph.operations):
             raise TypeError("the model draws random numbers in training, other than by dropout")
         before = len(jax.tree.leaves(result))
@@ -169,15 +179,16 @@ class Recorder:
             )  # fmt: skip
         return placed
 
-    def _updated_variables(self, leaves: list[Any], is_twice: bool) -> dict[int, Any]:
-        """Return the variables that training updates by themselves, with the batch or twice it."""
+    def _after_training(self, numbers: set[int], start: float, is_twice: bool) -> dict[int, Any]:
+        """Return the variables that a step updates by itself, some with equal elements before."""
         graph, batch = self.graphs[1], self.batch
-        if not self.updated:
-            return {}
         if is_twice:
             batch = jnp.concatenate([batch, batch])
-            with without_dropout([]):
-                graph, _ = _traced(self.model.train, self.dtype, self.variables, batch)
+            graph, _, _ = _traced(self.model.train, self.dtype, self.variables, batch)
+        leaves = [
+            jnp.full_like(each, start) if number in numbers else each
+            for number, each in enumerate(jax.tree.leaves(self.variables))
+        ]
         outputs = Run(graph, [], self.functions, {}, []).evaluate(leaves, batch, {})
         return {number: outputs[place] for number, place in self.updated.items()}
 
@@ -213,7 +224,7 @@ class Recorder:
 
     def facts(self) -> dict[str, Any]:
         """Return what a comparison may leave out: further results, and dropout of Flax."""
-        rates = {"dropout": self.model.dropout} if self.model.dropout else {}
+        rates = {"dropout": self.dropout} if self.dropout else {}
         return {"results": list(self.results), **rates}
 
     def weights(self) -> Arrays:
@@ -262,7 +273,7 @@ class Recorder:
             recorded, after = loss_of(trained, {})[1]
         else:
             recorded, after = self._train(loss_of, trained, rate)
-        self._change_momentum(repairs, leaves, after)
+        self.functions.change_momentum(self.entries, repairs, leaves, after)
         for key, value in read_weights(self.entries, after).items() if training else ():
             recorded[f"after|{key}"] = value
         for key in [key for key in recorded if key.partition("|")[0] == "result"]:
@@ -297,20 +308,6 @@ class Recorder:
         recorded["loss"] = loss
         return recorded, after
 
-    def _change_momentum(
-        self, repairs: list[dict[str, Any]], before: list[Any], after: list[Any]
-    ) -> None:
-        """Update the running statistics of norms by another part of the batch."""
-        by_name = {entry.name: entry for entry in self.entries}
-        for repair in repairs:
-            entry = by_name.get(repair["layer"])
-            if repair["key"] != "momentum" or entry is None or "momentum" not in entry.settings:
-                continue
-            factor = repair["value"] / entry.settings["momentum"]
-            for role in STATISTICS:
-                number = entry.weights[role].number
-                after[number] = before[number] + factor * (after[number] - before[number])
-
     def part(self, name: str, rate: float) -> Callable[[], object]:
         """Return a part of the model as it is: ``evaluation``, ``forward`` or a training ``step``.
 
@@ -335,13 +332,9 @@ class Recorder:
 
             parts = {"evaluation": self.model.evaluate, "forward": loss, "step": step}
             jax.config.update("jax_disable_most_optimizations", False)
-            with without_dropout([]):
+            with without_dropout():
                 lowered = jax.jit(parts[name]).lower(self.variables, self.batch)
             self.parts[name] = lowered.compile()
             jax.config.update("jax_disable_most_optimizations", True)
         program = self.parts[name]
         return lambda: jax.block_until_ready(program(self.variables, self.batch))
-
-
-def _is_statistic(key: str) -> bool:
-    return key.rpartition("|")[2] in STATISTICS

@@ -34,13 +34,7 @@ class Run:
         self.recorded: Arrays = {}
         self._live: Arrays = {}
         #: Norms without an update of their statistics, which are those of the batch in this run.
-        self._calibrated = {
-            entry.name
-            for entry in entries
-            for repair in repairs
-            if (repair["layer"], repair["key"]) == (entry.name, "momentum")
-            and "momentum" not in entry.settings
-        }
+        self._calibrated = self.functions.without_update(entries, repairs)
 
     def evaluate(self, leaves: list[Any], batch: Any, moved: Arrays) -> list[Any]:
         """Execute the operations one by one; record, change and feed what layers see.

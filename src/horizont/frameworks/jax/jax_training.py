@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .jax_operations import Entry, Weight, read_weights, weights_of
+from .jax_operations import Entry, read_weights, weights_of
 
 Arrays = dict[str, Any]
 
@@ -114,10 +114,9 @@ class Optimizer:
     def rules(self) -> dict[str, dict[str, Any]]:
         """Return the rule of each tensor that is trained, by layer and role."""
         rule = _rule(self.optimizer)
-        return {key: rule for key, weight in weights_of(self.entries) if self._has(weight)}
-
-    def _has(self, weight: Weight) -> bool:
-        return weight.number in self.numbers
+        return {
+            key: rule for key, weight in weights_of(self.entries) if weight.number in self.numbers
+        }
 
     def update(self, weights: Arrays, gradients: list[Arrays]) -> Arrays:
         """Return the weights after an update with each of some gradients."""

@@ -13,6 +13,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -26,7 +27,6 @@ from .tf_entries import STATISTICS, Entry, read_weights
 from .tf_graph import Graph, Interpreter, Variables, trace
 from .tf_layers import find_layers
 from .tf_run import Run
-from .tf_statistics import add_statistics
 
 Arrays = dict[str, Any]
 
@@ -131,16 +131,25 @@ class Recorder:
         self.placed = [self.entries, self._placed_in_training(found[-1])]
         self._call, self._modes = call, modes
         self.leaves = [self._read(each) for each in self.variables]
-        if len(self.graphs) > 1 and any(each.kind == "batch norm" for each in self.entries):
-            twice = _traced(call, modes[1], tf.concat([self.given] * 2, 0), variables)
-            add_statistics(
-                self.entries,
-                (self.graphs[1], twice),
-                self.batch,
-                self.leaves,
-                interpreter=lambda leaves: Interpreter(dtype, functions, leaves),
-                exact=functions.exact,
+        if has_mode:
+            functions.add_statistics(
+                self.entries, partial(self._after_training, variables), functions.exact
             )
+
+    def _after_training(
+        self, variables: Variables, numbers: set[int], start: float, is_twice: bool
+    ) -> dict[int, Any]:
+        """Return all variables after a step, some of which had equal elements before it."""
+        graph, batch = self.graphs[1], self.batch
+        if is_twice:
+            given, batch = (tf.concat([each] * 2, 0) for each in (self.given, batch))
+            graph = _traced(self._call, self._modes[1], given, variables)
+        leaves = list(self.leaves)
+        for number in numbers:
+            leaves[number] = tf.fill(leaves[number].shape, tf.cast(start, leaves[number].dtype))
+        run = Run(graph, [], Interpreter(self.dtype, self.functions, leaves), {}, [])
+        run.evaluate(batch)
+        return dict(enumerate(run.interpreter.leaves))
 
     def _placed_in_training(self, found: list[Entry]) -> list[Entry]:
         """Return the layers with the operations that they are in training."""
@@ -214,9 +223,7 @@ class Recorder:
                 factors = self._cast(channels_last(projection) if is_image else projection)
                 loss = tf.reduce_sum(result * factors) / tf.cast(result.shape[0], self.dtype)
         recorded, after = run.recorded, interpreter.leaves
-        for repair in repairs:
-            if repair["key"] == "momentum":
-                self._change_momentum(repair, before, after)
+        self.functions.change_momentum(self.entries, repairs, before, after)
         recorded["result"] = channels_first(result.numpy()) if is_image else result.numpy()
         if projection is not None:
             recorded["loss"] = loss.numpy()
@@ -234,16 +241,6 @@ class Recorder:
         for key, value in read_weights(self.entries, after).items() if training else ():
             recorded[f"after|{key}"] = value
         return recorded
-
-    def _change_momentum(self, repair: dict[str, Any], before: list[Any], after: list[Any]) -> None:
-        """Update the running statistics of a norm by another part of the batch."""
-        entry = next(each for each in self.entries if each.name == repair["layer"])
-        if "momentum" not in entry.settings:
-            return
-        factor = repair["value"] / entry.settings["momentum"]
-        for role in STATISTICS:
-            number = entry.weights[role].number
-            after[number] = before[number] + factor * (after[number] - before[number])
 
     def _leaves(self, weights: Arrays) -> list[Any]:
         """Return the values of all variables, with other weights for those that are given."""

@@ -44,13 +44,7 @@ class Run:
         self.outputs: Arrays = {}
         self._live: dict[str, Any] = {}
         #: Norms without an update of their statistics, which are those of the batch in this run.
-        self._calibrated = {
-            entry.name
-            for entry in entries
-            for repair in repairs
-            if (repair["layer"], repair["key"]) == (entry.name, "momentum")
-            and "momentum" not in entry.settings
-        }
+        self._calibrated = self.functions.without_update(entries, repairs)
 
     def evaluate(self, batch: Any) -> Any:
         """Execute the operations one by one; record, change and feed what layers see."""
