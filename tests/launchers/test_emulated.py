@@ -47,11 +47,10 @@ def namespaces() -> set[str]:
     return links
 
 
-def cpu_quotas() -> list[Path]:
-    return [
-        *Path("/sys/fs/cgroup").glob("horizont-*"),
-        *Path("/sys/fs/cgroup").glob("cpu/horizont-*"),
-    ]
+def cpu_quotas(launcher_pid: int) -> list[Path]:
+    """Return the CPU groups of a launcher; those of tests beside this one are not its own."""
+    name = f"horizont-{launcher_pid}-*"
+    return [*Path("/sys/fs/cgroup").glob(name), *Path("/sys/fs/cgroup").glob(f"cpu/{name}")]
 
 
 def output_of(hosts: EmulatedCluster, host: str, folder: Path, script: str, *arguments: str) -> str:
@@ -65,7 +64,7 @@ def no_hosts_left() -> Iterator[None]:
     before = namespaces()
     yield
     assert namespaces() <= before
-    assert not [quota for quota in cpu_quotas() if f"-{os.getpid()}-" in quota.name]
+    assert not cpu_quotas(os.getpid())
 
 
 @needs_hosts
@@ -321,11 +320,10 @@ def test_no_hosts_are_left_of_a_killed_launcher(tmp_path: Path) -> None:
         assert launcher.stdout is not None
         assert launcher.stdout.readline() == "open\n"
         assert len(namespaces() - before) == 3
-        assert len(cpu_quotas()) >= 2
+        assert len(cpu_quotas(launcher.pid)) >= 2
         launcher.send_signal(signal.SIGKILL)
     end_s = time.monotonic() + 5
-    token = f"-{launcher.pid}-"
-    while namespaces() - before or [quota for quota in cpu_quotas() if token in quota.name]:
+    while namespaces() - before or cpu_quotas(launcher.pid):
         assert time.monotonic() < end_s
         time.sleep(0.05)
 

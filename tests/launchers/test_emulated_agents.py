@@ -38,7 +38,7 @@ def train(
     run = small_run(SYSTEM, topology=topology, global_batch=24, **changes)
     record = execute(run, "run", RunPaths(folder / launcher, data, {}), lambda done, planned: None)
     assert namespaces() == {os.readlink("/proc/self/ns/net")}
-    assert not cpu_quotas()
+    assert not cpu_quotas(os.getpid())
     return record
 
 

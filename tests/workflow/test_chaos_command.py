@@ -61,6 +61,9 @@ def test_what_is_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (scratch / "forgotten").touch()
     observation = Observation(store, "case")
     with subprocess.Popen(["sleep", "60"], env={**os.environ, VARIABLE: observation.mark}) as left:
+        # While a program is loaded its environment is empty, and nothing is found.
+        while not observation.processes():
+            assert left.poll() is None
         defects = check_remains(Outcome(KILLED, True, 0), observation, scratch)
         left.kill()
     assert len(defects) == 3

@@ -7,20 +7,44 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.conftest import horizont_processes
 
 from horizont.errors import UserError
-from horizont.monitoring.samples import read_samples
+from horizont.monitoring.samples import SampleFiles, read_samples, read_stream
 from horizont.workflow.monitor import monitor_command, run_foreground
 
 
+def end_children_once_sampled(record: Path, processes: int) -> None:
+    """End the children of the command as soon as so many processes of its tree are sampled."""
+    end_s = time.monotonic() + 60
+    while len(sampled_pids(record)) < processes:
+        if time.monotonic() > end_s:
+            return
+        time.sleep(0.05)
+    for pid in sampled_pids(record):
+        if psutil.Process(pid).ppid() != os.getpid():
+            os.kill(pid, signal.SIGTERM)
+
+
+def sampled_pids(record: Path) -> set[int]:
+    """Return the processes in the samples that are being written."""
+    stream = SampleFiles(record).stream
+    samples = read_stream(stream).to_pylist() if stream.exists() else []
+    return {sample["pid"] for sample in samples if sample["scope"] == "process"}
+
+
 def test_a_process_tree_is_sampled_and_its_status_returned(tmp_path, capfd):
-    script = "sleep 0.5 & sleep 0.5 & echo output; wait; exit 7"
+    ending = threading.Thread(target=end_children_once_sampled, args=(tmp_path / "record", 3))
+    ending.start()
+    script = "sleep 60 & sleep 60 & echo output; wait; exit 7"
     assert monitor_command(["sh", "-c", script], tmp_path / "record", 50.0) == 7
+    ending.join()
     captured = capfd.readouterr()
     assert captured.out == "output\n"
     assert "chart.svg" in captured.err
