@@ -24,7 +24,7 @@ from horizont.modeldiff.distributed import check_processes
 from horizont.modeldiff.evaluations import in_float32, not_finite
 from horizont.modeldiff.graphs import with_graphs
 from horizont.modeldiff.inputs import make_batch
-from horizont.modeldiff.left_out import conversions, left_out
+from horizont.modeldiff.left_out import conversions, dropout_in_evaluation, left_out
 from horizont.modeldiff.losses import compare_losses
 from horizont.modeldiff.opening import open_both, open_in_parts, pair_sides, start_side
 from horizont.modeldiff.optimizers import compare_optimizers
@@ -42,7 +42,7 @@ from horizont.modeldiff.report import (
     Report,
 )
 from horizont.modeldiff.script import write_script
-from horizont.modeldiff.search import Explanation, explain, fitting
+from horizont.modeldiff.search import Cause, Explanation, explain, fitting
 from horizont.modeldiff.sides import parse_side
 from horizont.modeldiff.ties import better_pairing
 from horizont.modeldiff.timing import time_models
@@ -289,7 +289,7 @@ def _explained(
             for pair in comparison.pairs
         ),
         outputs=tuple(plain),
-        repairs=found.causes,
+        repairs=(*map(Cause, dropout_in_evaluation(a, b, comparison.pairs)), *found.causes),
         unexplained=unexplained,
         without_effect=tuple(each for each in without_effect if each not in hidden),
         agreements=tuple(agreements),

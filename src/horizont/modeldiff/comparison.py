@@ -36,7 +36,7 @@ from horizont.modeldiff.evaluations import (
     statistics_after,
 )
 from horizont.modeldiff.glue import Glue, all_steps
-from horizont.modeldiff.glue_rules import GLUE, result_candidate, same_inputs
+from horizont.modeldiff.glue_rules import input_candidate, result_candidate, same_inputs
 from horizont.modeldiff.inputs import displaced, moved, moved_statistics, rounded
 from horizont.modeldiff.pairing import Pair, Pairing, flattened, neutral_weights, transfer
 from horizont.modeldiff.precision import Precision
@@ -233,7 +233,7 @@ class Comparison:
                 found[name] = replace(first, layers=(), repairs=repairs)
                 continue
             glue = self._glue(pair, number, fed, "input")
-            candidate = next((each for rule in GLUE if (each := rule(glue))), None)
+            candidate = input_candidate(glue)
             if candidate is not None and not candidate.what:
                 first = found.get(candidate.follows)
                 candidate = first and replace(first, layers=(), repairs=candidate.repairs)
@@ -262,8 +262,8 @@ class Comparison:
             return Glue("", outputs, *both, inputs, inputs_a)
         one = fed[f"input|{pair.a.name}"]
         other = self.evaluation_b[f"input|{pair.b.name}"]
-        one, other, _ = unpadded(pair, *same_examples(one, flattened(other, one)))
-        return Glue(pair.a.name, outputs, one, other, inputs, inputs_a)
+        one, other, zeros = unpadded(pair, *same_examples(one, flattened(other, one)))
+        return Glue(pair.a.name, outputs, one, other, inputs, inputs_a, zeros[0])
 
     @cached_property
     def projection(self) -> Array:

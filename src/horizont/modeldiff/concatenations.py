@@ -73,6 +73,8 @@ def _first_part(
 ) -> tuple[dict[str, Any], int] | None:
     """Return the function of an output with which an array begins, and its width."""
     for name, source in sources.items():
+        if source.ndim < 2:  # the indices of positions, for example
+            continue
         widths = {source.shape[1], source.shape[-1], int(np.prod(source.shape[1:]))}
         for width in sorted(each for each in widths if each <= target.shape[axis]):
             part = np.take(target, range(width), axis)

@@ -119,7 +119,7 @@ def _convolutions(layers: Sequence[Layer]) -> list[tuple[Layer, list[Layer]]]:
         if layer.kind == "convolution" and "kernel" in layer.shapes:
             channels = layer.shapes["kernel"][:1]
             after = takewhile(lambda each: each.kind == "batch norm", layers[place + 1 :])
-            found.append((layer, [each for each in after if each.shapes["mean"] == channels]))
+            found.append((layer, [each for each in after if each.shapes.get("mean") == channels]))
     return found
 
 

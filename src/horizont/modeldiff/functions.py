@@ -135,11 +135,12 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
     Parameters
     ----------
     change
-        ``parts``, changes whose tensors are put side by side on an ``axis``, and nothing else. Or,
+        ``zeros``, which remain before and after each axis of space, around all else; ``parts``,
+        changes whose tensors are put side by side on an ``axis``, and nothing else. Or,
         in this order: ``from``, the tensor that it is computed from, by default itself;
         ``attention``, see `attended`, or a ``product``, in the place of that tensor; ``plus``,
-        another tensor, times ``factor``; ``function``, a name of `FUNCTIONS`, `RESULTS` or
-        `ROUNDINGS`;
+        another tensor, times ``factor``; ``constant``, of one example; ``function``, a name of
+        `FUNCTIONS`, `RESULTS` or `ROUNDINGS`;
         ``times``, another tensor after the function ``gate``; ``pool``, ``max`` or ``mean``, over
         windows of a ``size``, 0 for all of an image, with a ``stride`` and ``padding`` before and
         after, whose zeros are ``counted`` in a mean or not; ``resize``, a name of `RESIZED`, by
@@ -151,6 +152,9 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
     live
         Outputs of layers by name, and inputs as ``input|name``, as the model has them.
     """
+    if zeros := change.get("zeros"):
+        rest = {key: each for key, each in change.items() if key != "zeros"}
+        return _padded(m, repaired(m, _padded(m, value, zeros, -1), rest, live), zeros)
     if parts := change.get("parts"):
         return _side_by_side(m, [repaired(m, value, each, live) for each in parts], change["axis"])
     value = live.get(change.get("from", ""), value)
@@ -161,6 +165,8 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         value = function_of(product["function"])(m, argument) * factor
     if other := change.get("plus"):
         value = value + change["factor"] * live[other]
+    if constant := change.get("constant"):
+        value = value + m.like(np.array([constant]), value)
     if name := change.get("function"):
         value = function_of(name)(m, value)
     if other := change.get("times"):
@@ -174,6 +180,15 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         factors, summands = (np.reshape(change[key], shape) for key in ("scales", "shifts"))
         return value * m.like(factors, value) + m.like(summands, value)
     return value * change.get("scale", 1) + change.get("shift", 0)
+
+
+def _padded(m: Any, value: Any, zeros: list[list[int]], sign: int = 1) -> Any:
+    """Return an image with zeros before and after each axis of space; without them if negative."""
+    for axis, (before, after) in zip(m.spatial(value), zeros, strict=True):
+        size = value.shape[axis]
+        matrix = np.eye(size, size + sign * (before + after), sign * before)
+        value = m.linear(value, matrix, axis)
+    return value
 
 
 def _reshaped(m: Any, value: Any, change: dict[str, Any]) -> Any:

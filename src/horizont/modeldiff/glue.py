@@ -58,6 +58,8 @@ class Glue:
         Inputs of these layers on side B, as ``input|name``.
     inputs_a
         The same of side A.
+    zeros
+        What side A pads its input with before and after each axis of space, which is not in `a`.
     """
 
     layer: str
@@ -66,6 +68,7 @@ class Glue:
     b: Array
     inputs: dict[str, Array] = field(default_factory=dict)
     inputs_a: dict[str, Array] = field(default_factory=dict)
+    zeros: list[list[int]] = field(default_factory=list)
 
     @property
     def sources(self) -> dict[str, Array]:
@@ -80,7 +83,13 @@ class Glue:
 
 def glue_candidate(glue: Glue, what: str, a: str, b: str, value: dict[str, Any]) -> Candidate:
     """Return a candidate that changes the input of the layer."""
-    return Candidate(what, a, b, (glue.layer,), (Repair(glue.layer, "input", value),))
+    return Candidate(what, a, b, (glue.layer,), (glue_repair(glue, value),))
+
+
+def glue_repair(glue: Glue, value: dict[str, Any]) -> Repair:
+    """Return a repair that changes the input of the layer."""
+    zeros = {"zeros": glue.zeros} if np.any(glue.zeros) else {}
+    return Repair(glue.layer, "input", {**value, **zeros})
 
 
 def differing_parts(own: dict[str, Any], theirs: dict[str, Any]) -> list[str]:

@@ -25,6 +25,7 @@ from horizont.modeldiff.glue import (
     Glue,
     differing_parts,
     glue_candidate,
+    glue_repair,
     is_close,
     may_be_elementwise,
 )
@@ -47,6 +48,7 @@ from horizont.modeldiff.repairs import (
     is_rounding,
 )
 from horizont.modeldiff.rotations import described
+from horizont.modeldiff.summands import summand
 
 GlueRule = Callable[[Glue], Candidate | None]
 
@@ -78,7 +80,7 @@ def chain(glue: Glue) -> Candidate | None:
             return None
         if own is None and (summand := _summand(glue, name)):
             return glue_candidate(glue, "summand", summand, "none", {"from": name, **theirs})
-        if own is None and theirs == {"function": "none"} and (scaled := scaled_input(glue)):
+        if own is None and (scaled := scaled_input(glue)):
             return scaled
         if own is None and [*theirs] == ["function"] and may_be_elementwise(on_a[name], glue.a):
             own = {**theirs, "function": UNKNOWN}
@@ -198,7 +200,7 @@ def combination(glue: Glue) -> Candidate | None:
                 return glue_candidate(glue, "summand", "none", _source(missing), change)
         if not parts:  # the difference is one of a summand
             arises = [name.removeprefix("input|") for name in (first, second) if "|" in name]
-            repairs = (Repair(glue.layer, "input", change),)
+            repairs = (glue_repair(glue, change),)
             return Candidate("", "", "", (), repairs, follows=arises[0] if arises else "")
         return _differing(glue, {key: _JOINED[key] for key in parts}, own, theirs, change)
     return None
@@ -264,6 +266,14 @@ GLUE: tuple[GlueRule, ...] = (
     concatenation,
     feature_order,
 )
+
+
+def input_candidate(glue: Glue) -> Candidate | None:
+    """Find what both sides compute before a layer, by the first rule that does."""
+    found = next((each for rule in GLUE if (each := rule(glue))), None)
+    if found is None or found.value_a == UNKNOWN:
+        return summand(glue) or found
+    return found
 
 
 def same_inputs(pairs: Sequence[Pair], a: Recording, b: Recording) -> dict[str, str]:

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from horizont.modeldiff.pairing import Pair
 from horizont.modeldiff.recording import Side
+from horizont.modeldiff.repairs import Candidate
 from horizont.wording import counted
 
 
@@ -50,6 +52,19 @@ def conversions(a: Side, b: Side) -> list[str]:
         return []
     text = " and ".join(f"{counted(number, 'norm')} of {name}" for name, number in numbers.items())
     return [f"{text} multiply by their weight plus one: a checkpoint has to be converted"]
+
+
+def dropout_in_evaluation(a: Side, b: Side, pairs: Sequence[Pair]) -> list[Candidate]:
+    """List dropout that only one side disables in evaluation; a comparison disables it on both."""
+    found = [side.facts.get("dropout in evaluation", []) for side in (a, b)]
+    rates = [[rate for rate, _ in each] for each in found]
+    if Counter(rates[0]) == Counter(rates[1]):
+        return []
+    own_names = {pair.b.name: pair.a.name for pair in pairs}
+    layers = [name for _, name in found[0]] + [own_names.get(name, "") for _, name in found[1]]
+    names = tuple(dict.fromkeys(filter(None, layers)))
+    own, other = map(_rates, rates)
+    return [Candidate("dropout in evaluation before a layer", own, other, names, ())]
 
 
 def _dropout(a: Side, b: Side) -> Iterator[LeftOut]:

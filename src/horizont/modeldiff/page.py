@@ -99,13 +99,21 @@ def _causes(causes: Sequence[Cause], changed: str, other: str) -> str:
             _cell(cause.candidate.value_a),
             _cell(cause.candidate.value_b),
             _cell(_several(cause.candidate.layers)),
-            _cell(named_tensor(cause.explained[0])),
-            _number(cause.explained[0].distance),
-            _number(cause.repaired.distance),
+            *_effect(cause),
         ]
         for cause in causes
     ]
     return _table(head, rows)
+
+
+def _effect(cause: Cause) -> list[str]:
+    """Return the cells of the first tensor that is repaired, with its distances."""
+    if not cause.explained or cause.repaired is None:
+        return [_cell("")] * 3
+    first = cause.explained[0]
+    return [
+        _cell(named_tensor(first)), _number(first.distance), _number(cause.repaired.distance)
+    ]  # fmt: skip
 
 
 def _several(layers: Sequence[str]) -> str:

@@ -89,6 +89,7 @@ SETTINGS = (
     Setting("epsilon", "epsilon of a norm"),
     Setting("groups", "number of groups"),
     Setting("statistics", "statistics of a norm in training", is_training_only=True),
+    Setting("statistics in evaluation", "statistics of a norm in evaluation"),
     Setting(PARTS, "parts of the batch in a norm", is_training_only=True),
     Setting("momentum", "momentum of running statistics", is_training_only=True),
     Setting("variance correction", "correction of the running variance", True, True),

@@ -334,6 +334,8 @@ def named_tensor(difference: Difference) -> str:
 
 
 def _effect(cause: Cause) -> str:
+    if not cause.explained or cause.repaired is None:
+        return "disabled on both sides here"
     first = cause.explained[0]
     before = "another shape" if isinf(first.distance) else f"{first.distance:.2g}"
     change = f"{before} without, {cause.repaired.distance:.2g} with it"

@@ -26,14 +26,14 @@ class Cause:
     Attributes
     ----------
     explained
-        Differences that are there without it only, in order.
+        Differences that are there without it only, in order; none of what every run repairs.
     repaired
         The first of them with the repair.
     """
 
     candidate: Candidate
-    explained: tuple[Difference, ...]
-    repaired: Difference
+    explained: tuple[Difference, ...] = ()
+    repaired: Difference | None = None
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,7 @@ class Entry:
                 found["momentum"] = 1.0 - layer.momentum
                 found["variance correction"] = 0
                 found["statistics"] = "of the batch" if layer.trainable else "running"
+                found["statistics in evaluation"] = "running"
             if self.kind == "group norm":
                 found["groups"] = layer.groups
         elif self.kind == "embedding":

@@ -178,7 +178,12 @@ class Recorder:
 
     def facts(self) -> dict[str, Any]:
         """Return what a comparison leaves out, and which norms add one to their weight."""
-        return {"results": self.results, **changes.facts(self.model, self.entries)}
+
+        def evaluate() -> object:
+            return self._call(self.batch, training=False)
+
+        found = changes.facts(self.model, self.entries, evaluate)
+        return {"results": self.results, **found}
 
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from .torch_evaluation import FUNCTIONS as DROPOUT_FUNCTIONS
 from .torch_layers import epsilon_name
 
 Undo = Callable[[], object]
@@ -27,9 +28,6 @@ _ATTRIBUTES = {
 
 #: Settings that a layer shows and that cannot be changed here.
 FIXED = ("reset gate", "power iteration")
-
-#: Dropout of whole branches in torchvision and timm, with the attribute of its probability.
-_OF_BRANCHES = {"StochasticDepth": "p", "DropPath": "drop_prob"}
 
 
 class Namespace:
@@ -118,13 +116,6 @@ class Namespace:
         return torch.clamp(x, max=high)
 
 
-#: Functions of dropout, which layers call without a module of their own.
-_DROPOUTS = (
-    F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout,
-    torch.dropout,
-)  # fmt: skip
-
-
 class Overrides(TorchFunctionMode):
     """Disable dropout where it is a function, and compute doubles in double precision.
 
@@ -135,7 +126,7 @@ class Overrides(TorchFunctionMode):
         """Call a function of PyTorch."""
         kwargs = dict(kwargs or {})
         value = args[0] if args else kwargs.get("input")
-        if func in _DROPOUTS:
+        if func in DROPOUT_FUNCTIONS:
             return value
         if func is F.hardsigmoid and value.dtype is torch.float64:
             return torch.clamp(value / 6.0 + 0.5, 0.0, 1.0)
@@ -210,12 +201,12 @@ def set_correction(module: Any, value: int) -> Undo:
     return lambda: [hook.remove() for hook in hooks]
 
 
-def set_statistics(module: nn.Module, value: str, training: bool) -> Undo:
-    """Set which statistics a norm uses in training: of the batch, or the running ones."""
+def set_statistics(module: nn.Module, value: str) -> Undo:
+    """Set which statistics a norm uses in a run: of the batch, or the running ones."""
 
     def choose(*_: Any) -> None:
         # A model may override `train`, so that the mode is set again here.
-        module.training = training and value == "of the batch"
+        module.training = value == "of the batch"
 
     return module.register_forward_pre_hook(choose).remove
 
@@ -304,32 +295,9 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
 
 def change(entry: Any, key: str, value: Any, training: bool) -> Undo:
     """Change a setting of a layer for a run in training or in evaluation."""
-    if key == "statistics":
-        return set_statistics(entry.module, value, training)
+    if key in ("statistics", "statistics in evaluation"):
+        is_meant = training == (key == "statistics")
+        return set_statistics(entry.module, value) if is_meant else lambda: None
     if key in _FUNCTIONS:
         return _FUNCTIONS[key](entry, value)
     return set_attribute(entry.module, _ATTRIBUTES[key], value)
-
-
-def no_dropout(model: nn.Module) -> list[Undo]:
-    """Disable dropout, whose random numbers no other framework draws."""
-    return [set_attribute(module, name, 0.0) for module, name in _dropouts(model)]
-
-
-def dropout_rates(model: nn.Module) -> list[float]:
-    """List the rates of dropout in a model, in the order of definition."""
-    return [rate for module, name in _dropouts(model) if (rate := getattr(module, name))]
-
-
-def _dropouts(model: nn.Module) -> Iterator[tuple[nn.Module, str]]:
-    """Yield the modules with dropout, and the attribute that has its rate."""
-    for module in model.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd):
-            yield module, "p"
-        elif type(module).__name__ in _OF_BRANCHES:
-            yield module, _OF_BRANCHES[type(module).__name__]
-        elif isinstance(module, _WITH_DROPOUT) and module.dropout:
-            yield module, "dropout"
-
-
-_WITH_DROPOUT = (nn.LSTM, nn.GRU, nn.RNN, nn.MultiheadAttention)

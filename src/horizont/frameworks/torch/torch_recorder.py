@@ -16,6 +16,7 @@ from torch import nn
 
 from . import torch_changes as changes
 from . import torch_ddp as ddp
+from .torch_evaluation import DropoutCalls, no_dropout, norm_in_evaluation
 from .torch_layers import Entry, entries_of, read_weights, tied_layers, to_array, write_weights
 from .torch_parts import divided, divisions_of
 from .torch_script import script_of_layer, script_of_tensor
@@ -102,9 +103,11 @@ class Recorder:
         order: dict[str, int] = {}
         self.shapes: dict[str, tuple[Any, Any]] = {}
         hooks = []
+        self.dropout = DropoutCalls(self.model)
         for entry in entries:
 
             def hook(_: Any, inputs: Any, name: str = entry.name) -> None:
+                self.dropout.reach(name)
                 order.setdefault(name, len(order))
                 if inputs and isinstance(inputs[0], torch.Tensor):
                     self.shapes.setdefault(name, (tuple(inputs[0].shape), None))
@@ -116,7 +119,7 @@ class Recorder:
             hooks.append(entry.module.register_forward_pre_hook(hook))
             hooks.append(entry.module.register_forward_hook(note))
         self.model.eval()
-        with torch.no_grad(), changes.all_layers(), divided(self.divisions):
+        with torch.no_grad(), changes.all_layers(), self.dropout, divided(self.divisions):
             self.results = [path for path, _ in tensors_in(self.model(self.batch))]
         for each in hooks:
             each.remove()
@@ -124,6 +127,7 @@ class Recorder:
 
     def layers(self) -> list[dict[str, Any]]:
         """Describe the layers in the order of execution."""
+        in_evaluation = {entry.name: norm_in_evaluation(entry) for entry in self.entries}
         self.model.train()  # a norm may refuse that
         tied = tied_layers(self.entries)
         return [
@@ -133,7 +137,8 @@ class Recorder:
                 "layer": entry.module,
                 "roles": list(entry.tensors),
                 "settings": entry.settings(self.shapes.get(entry.name, (None, None)))
-                | {"tied": tied[entry.name]},
+                | {"tied": tied[entry.name]}
+                | in_evaluation[entry.name],
                 "fixed": changes.FIXED,
             }
             for entry in self.entries
@@ -144,10 +149,10 @@ class Recorder:
 
         And which norms multiply by their weight plus one.
         """
-        rates = changes.dropout_rates(self.model)
         plus_one = [entry.name for entry in self.entries if entry.offset]
         return {
-            "results": self.results, "dropout": rates, "types": self.types, "plus one": plus_one,
+            "results": self.results, "dropout": self.dropout.rates, "types": self.types,
+            "dropout in evaluation": self.dropout.active, "plus one": plus_one,
             "unused": self.unused,
         }  # fmt: skip
 
@@ -178,7 +183,7 @@ class Recorder:
             stack.enter_context(changes.all_layers())
             stack.enter_context(changes.Overrides())
             stack.enter_context(divided(self.divisions))
-            for undo in changes.no_dropout(self.model):
+            for undo in no_dropout(self.model):
                 stack.callback(undo)
             by_name = {entry.name: entry for entry in self.entries}
             inputs = {r["layer"]: r for r in repairs if r["key"] == "input"}
