@@ -24,6 +24,7 @@ from horizont.modeldiff.distributed import check_processes
 from horizont.modeldiff.evaluations import in_float32, not_finite
 from horizont.modeldiff.graphs import with_graphs
 from horizont.modeldiff.inputs import make_batch
+from horizont.modeldiff.larger_outputs import with_causes_beyond
 from horizont.modeldiff.left_out import conversions, dropout_in_evaluation, left_out
 from horizont.modeldiff.losses import compare_losses
 from horizont.modeldiff.opening import open_both, open_in_parts, pair_sides, start_side
@@ -262,6 +263,8 @@ def _explained(
     repairs = repairs_of([cause.candidate for cause in found.causes])
     evaluation = comparison.evaluate(repairs)
     in_single = comparison.precision.layers(comparison.run_a(repairs))
+    causes = list(map(Cause, dropout_in_evaluation(a, b, comparison.pairs)))
+    causes += found.causes if in_single else with_causes_beyond(comparison, found.causes)
     training = [each for each in found.remaining if each.quantity not in ("input", "output")]
     agreements = [Agreement("evaluation in float64", tuple(evaluation))]
     mute = mute_reason([*evaluation, *training])
@@ -270,10 +273,8 @@ def _explained(
     agree_in_float32 = False
     if b.can_run and not mute:
         progress("comparing in float32")
-        open_both(a, b, batch, "float32")
-        both = in_float32(comparison, repairs)
-        agreements.append(Agreement("both in float32", tuple(both)))
-        agree_in_float32 = not any(each.exceeds for each in both)
+        agreements.append(_agreement_in_float32(comparison, repairs, batch))
+        agree_in_float32 = not any(each.exceeds for each in agreements[-1].differences)
     exceeding = [each for agreement in agreements for each in agreement.differences if each.exceeds]
     # Inputs may differ in zeros around them, for example, where every output is the same.
     differs = exceeding or any(each.quantity != "input" for each in found.unexplained)
@@ -289,7 +290,7 @@ def _explained(
             for pair in comparison.pairs
         ),
         outputs=tuple(plain),
-        repairs=(*map(Cause, dropout_in_evaluation(a, b, comparison.pairs)), *found.causes),
+        repairs=tuple(causes),
         unexplained=unexplained,
         without_effect=tuple(each for each in without_effect if each not in hidden),
         agreements=tuple(agreements),
@@ -302,6 +303,14 @@ def _explained(
             + conversions(a, b)
         ),
     )
+
+
+def _agreement_in_float32(
+    comparison: Comparison, repairs: Sequence[Repair], batch: Array
+) -> Agreement:
+    """Compare both sides once more in float32, in which they stay."""
+    open_both(comparison.a, comparison.b, batch, "float32")
+    return Agreement("both in float32", tuple(in_float32(comparison, repairs)))
 
 
 def _why_incomparable(comparison: Comparison) -> str:

@@ -232,7 +232,7 @@ class Comparison:
                 repairs = tuple(replace(each, layer=name) for each in first.repairs)
                 found[name] = replace(first, layers=(), repairs=repairs)
                 continue
-            glue = self._glue(pair, number, fed, "input")
+            glue = self.glue(pair, number, fed, "input")
             candidate = input_candidate(glue)
             if candidate is not None and not candidate.what:
                 first = found.get(candidate.follows)
@@ -242,13 +242,13 @@ class Comparison:
                 found[name] = candidate
         between = list(found.values())
         if "result" in diverging and self.pairs:
-            glue = self._glue(self.pairs[-1], len(self.pairs), fed, "result")
+            glue = self.glue(self.pairs[-1], len(self.pairs), fed, "result")
             between += [each] if (each := result_candidate(glue)) else []
         settings = setting_candidates(self.pairs, self.plain_a, self.evaluation_b)
         return settings + tied_candidates(self.pairs) + merged(between)
 
-    def _glue(self, pair: Pair, number: int, fed: Recording, quantity: str) -> Glue:
-        """Return what both sides compute before a layer, from the same outputs."""
+    def glue(self, pair: Pair, number: int, fed: Recording, quantity: str) -> Glue:
+        """Return what both sides compute before a layer, or the result, from the same outputs."""
         outputs, inputs, inputs_a = {}, {}, {}
         for before in reversed(self.pairs[max(number - _REACH, 0) : number]):
             name, own = f"output|{before.b.name}", f"output|{before.a.name}"
