@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +30,10 @@ from horizont.modeldiff.opening import open_both, open_in_parts, pair_sides, sta
 from horizont.modeldiff.optimizers import compare_optimizers
 from horizont.modeldiff.pairing import write_pairs
 from horizont.modeldiff.precision import SINGLE_PRECISION
-from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
+from horizont.modeldiff.process import Limits, SideFailed, working_folder
 from horizont.modeldiff.recorded_files import DumpSide
 from horizont.modeldiff.recording import Array, Repair, Side
-from horizont.modeldiff.repairs import UNKNOWN, Candidate, repairs_of
+from horizont.modeldiff.repairs import UNKNOWN, repairs_of
 from horizont.modeldiff.report import (
     IN_SINGLE_PRECISION,
     SAME,
@@ -43,10 +42,11 @@ from horizont.modeldiff.report import (
     Report,
 )
 from horizont.modeldiff.script import write_script
-from horizont.modeldiff.search import Cause, Explanation, explain, fitting
+from horizont.modeldiff.search import Cause, Explanation
 from horizont.modeldiff.sides import parse_side
 from horizont.modeldiff.ties import better_pairing
 from horizont.modeldiff.timing import time_models
+from horizont.modeldiff.trials import search_causes
 
 NO_TRAINING = "training was not compared: a recording has evaluation only"
 
@@ -230,36 +230,7 @@ def _explained(
     if reason := _why_incomparable(comparison):
         return replace(report, unknown=reason)
     every = comparison.candidates(comparison.run_fed())
-    candidates = fitting([each for each in every if each.repairs], comparison.can_run)
-    comparison.noise_repairs = repairs_of(candidates)
-    training_only = {id(each) for each in candidates if each.is_training_only}
-
-    @cache
-    def evaluated(chosen: frozenset[int]) -> list[Difference]:
-        repairs = repairs_of([each for each in candidates if id(each) in chosen])
-        return comparison.compare_fed(comparison.run_fed(repairs))
-
-    explained: set[str] = set()
-    trials: list[int] = []
-
-    def trial(chosen: Sequence[Candidate]) -> list[Difference]:
-        trials.append(len(chosen))
-        progress(f"repairing and training, {len(trials)} of {len(candidates) + 1}")
-        repairs = repairs_of(chosen)
-        is_first = len(trials) == 1
-        try:
-            fed = evaluated(frozenset(map(id, chosen)) - training_only)
-            if is_first:
-                explained.update(each.key for each in fed if not each.exceeds)
-            elif any(each.exceeds and each.key in explained for each in fed):
-                return fed  # training cannot say more
-            return fed + (comparison.train(repairs) if comparison.can_train else [])
-        except RunFailed:
-            if is_first:
-                raise
-            return []
-
-    found = explain(candidates, trial)
+    found = search_causes(comparison, every, progress)
     repairs = repairs_of([cause.candidate for cause in found.causes])
     evaluation = comparison.evaluate(repairs)
     in_single = comparison.precision.layers(comparison.run_a(repairs))

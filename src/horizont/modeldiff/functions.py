@@ -135,26 +135,27 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
     Parameters
     ----------
     change
-        ``zeros``, which remain before and after each axis of space, around all else; ``parts``,
-        changes whose tensors are put side by side on an ``axis``, and nothing else. Or,
-        in this order: ``from``, the tensor that it is computed from, by default itself;
-        ``attention``, see `attended`, or a ``product``, in the place of that tensor; ``plus``,
-        another tensor, times ``factor``; ``constant``, of one example; ``function``, a name of
-        `FUNCTIONS`, `RESULTS` or `ROUNDINGS`;
-        ``times``, another tensor after the function ``gate``; ``pool``, ``max`` or ``mean``, over
-        windows of a ``size``, 0 for all of an image, with a ``stride`` and ``padding`` before and
-        after, whose zeros are ``counted`` in a mean or not; ``resize``, a name of `RESIZED`, by
-        ``times larger``; ``unflatten``, whether the features of images of ``sizes``, ``CHW``, have
-        channels ``first`` or ``last``; ``flatten``, likewise of images; ``steps``, a name of
-        `STEPS`, by which the steps of a sequence become one; ``order``, a
-        permutation of an ``axis``; ``scale`` and ``shift``, or ``scales`` and ``shifts`` of the
-        channels on an ``axis``.
+        ``gradient``, which is stopped, and nothing else; ``zeros``, which remain before and after
+        each axis of space, around all else; ``parts``, changes whose tensors are put side by side
+        on an ``axis``, and nothing else. Or, in this order: ``from``, the tensor that it is
+        computed from, by default itself; ``attention``, see `attended`, or a ``product``, in the
+        place of that tensor; ``plus``, another tensor, times ``factor``; ``constant``, of one
+        example; ``function``, a name of `FUNCTIONS`, `RESULTS` or `ROUNDINGS`; ``times``, another
+        tensor after the function ``gate``; ``pool``, ``max`` or ``mean``, over windows of a
+        ``size``, 0 for all of an image, with a ``stride`` and ``padding`` before and after, whose
+        zeros are ``counted`` in a mean or not; ``resize``, a name of `RESIZED`, by ``times
+        larger``; ``unflatten``, whether the features of images of ``sizes``, ``CHW``, have channels
+        ``first`` or ``last``; ``flatten``, likewise of images; ``steps``, a name of `STEPS`, by
+        which the steps of a sequence become one; ``order``, a permutation of an ``axis``; ``scale``
+        and ``shift``, or ``scales`` and ``shifts`` of the channels on an ``axis``.
     live
         Outputs of layers by name, and inputs as ``input|name``, as the model has them.
     """
     if zeros := change.get("zeros"):
         rest = {key: each for key, each in change.items() if key != "zeros"}
         return _padded(m, repaired(m, _padded(m, value, zeros, -1), rest, live), zeros)
+    if "gradient" in change:
+        return m.stop(value)
     if parts := change.get("parts"):
         return _side_by_side(m, [repaired(m, value, each, live) for each in parts], change["axis"])
     value = live.get(change.get("from", ""), value)

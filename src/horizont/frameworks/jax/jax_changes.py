@@ -15,6 +15,7 @@ class Namespace:
     maximum, minimum = jnp.maximum, jnp.minimum
     softmax, log_softmax = jax.nn.softmax, jax.nn.log_softmax
     matmul, reshape, swapaxes = jnp.matmul, jnp.reshape, jnp.swapaxes
+    stop = jax.lax.stop_gradient
 
     @staticmethod
     def like(array: Any, x: Any) -> Any:

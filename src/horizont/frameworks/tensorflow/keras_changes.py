@@ -30,7 +30,7 @@ class Namespace:
 
     exp, log1p, tanh, erf, abs = ops.exp, ops.log1p, ops.tanh, ops.erf, ops.abs
     maximum, minimum, softmax, log_softmax = ops.maximum, ops.minimum, ops.softmax, ops.log_softmax
-    matmul, reshape, swapaxes = ops.matmul, ops.reshape, ops.swapaxes
+    matmul, reshape, swapaxes, stop = ops.matmul, ops.reshape, ops.swapaxes, ops.stop_gradient
 
     @staticmethod
     def like(array: Any, x: Any) -> Any:

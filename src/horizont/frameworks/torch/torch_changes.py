@@ -35,6 +35,7 @@ class Namespace:
 
     exp, log1p, tanh, erf, abs = torch.exp, torch.log1p, torch.tanh, torch.erf, torch.abs
     matmul, reshape, swapaxes = torch.matmul, torch.reshape, torch.swapaxes
+    stop = torch.Tensor.detach
 
     @staticmethod
     def like(array: Any, x: Any) -> Any:

@@ -18,7 +18,7 @@ class NumPyNamespace:
 
     exp, log1p, tanh, maximum = np.exp, np.log1p, np.tanh, np.maximum
     minimum, abs, take = np.minimum, np.abs, np.take
-    matmul, reshape, swapaxes = np.matmul, np.reshape, np.swapaxes
+    matmul, reshape, swapaxes, stop = np.matmul, np.reshape, np.swapaxes, np.asarray
 
     @staticmethod
     def erf(x: Any) -> Any:

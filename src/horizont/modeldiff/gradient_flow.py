@@ -1,0 +1,81 @@
+"""Gradients that one side stops between layers, where both compute the same in evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+from typing import Any
+
+from horizont.modeldiff.comparison import Comparison
+from horizont.modeldiff.glue import Glue, glue_repair
+from horizont.modeldiff.identification import IDENTITY_BOUND, identify, identify_pair
+from horizont.modeldiff.recording import Recording, Repair
+from horizont.modeldiff.repairs import Candidate
+
+#: Relative differences of two gradients above this are none of rounding.
+_BOUND = 1e-8
+
+#: How many layers may get the output whose gradient differs.
+_REACH = 4
+
+_WHAT = "gradient through the input of a layer"
+_PASSED, _PARTLY, _STOPPED = "passed on", "passed on in part", "stopped"
+
+
+def gradient_candidates(comparison: Comparison, repairs: Sequence[Repair]) -> list[Candidate]:
+    """List the layers through whose input only one side passes the whole gradient on.
+
+    They follow the last layer whose output has another gradient. Side A is repaired by computing
+    the input again from what precedes it.
+    """
+    if not comparison.can_train:
+        return []
+    trained = comparison.train_a(repairs), comparison.training_b
+    for number, pair in reversed(list(enumerate(comparison.pairs))):
+        own, other = (
+            float(recorded.get(f"outer|{layer.name}", 0.0))
+            for recorded, layer in zip(trained, (pair.a, pair.b), strict=True)
+        )
+        if abs(own - other) > _BOUND * max(own, other):
+            fed = comparison.run_fed(repairs)
+            glues = list(_following(comparison, number, fed))
+            found = (_candidate(glue, own, other) for glue in glues)
+            return [each for each in found if each is not None]
+    return []
+
+
+def _following(comparison: Comparison, number: int, fed: Recording) -> Iterator[Glue]:
+    """Yield what precedes each of the layers after one."""
+    for place, pair in enumerate(comparison.pairs[: number + 1 + _REACH]):
+        has_input = f"input|{pair.a.name}" in fed
+        if place > number and has_input and f"input|{pair.b.name}" in comparison.evaluation_b:
+            yield comparison.glue(pair, place, fed, "input")
+
+
+def _candidate(glue: Glue, own: float, other: float) -> Candidate | None:
+    """Return what makes side A pass a gradient on as side B does, with the norms of both."""
+    if other == 0.0:
+        change: dict[str, Any] | None = {"gradient": "stopped"}
+        texts = _PASSED, _STOPPED
+    else:
+        change = _computed(glue)
+        texts = (_PARTLY if own else _STOPPED), _PASSED
+    if change is None:
+        return None
+    repairs = (glue_repair(glue, change),)
+    return Candidate(_WHAT, *texts, (glue.layer,), repairs, is_training_only=True)
+
+
+def _computed(glue: Glue) -> dict[str, Any] | None:
+    """Return how the input of a layer is computed from what precedes it; None if not identified."""
+    sources = glue.sources
+    for name, source in sources.items():
+        found = identify(source, glue.b, IDENTITY_BOUND)
+        if found is not None:
+            return {"from": name, **found}
+    for first, second in permutations(sources, 2):
+        found = identify_pair(sources[first], sources[second], glue.b, IDENTITY_BOUND)
+        if found is not None:
+            named: dict[str, Any] = {key: second for key in ("plus", "times") if key in found}
+            return {**found, **named, "from": first}
+    return None
