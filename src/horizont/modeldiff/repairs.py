@@ -86,6 +86,7 @@ SETTINGS = (
     Setting("padding mode", "padding mode of a convolution"),
     Setting("heads", "number of heads"),
     Setting("scale", "scale of attention"),
+    Setting("mask", "mask of attention"),
     Setting("epsilon", "epsilon of a norm"),
     Setting("groups", "number of groups"),
     Setting("statistics", "statistics of a norm in training", is_training_only=True),

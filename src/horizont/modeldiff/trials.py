@@ -32,7 +32,7 @@ def search_causes(
         return bool(after) and before >= {each.layer for each in after if each.exceeds}
 
     further = gradient_candidates(comparison, repairs_of(known)) if before else []
-    if not is_harmless(further):
+    if further and not is_harmless(further):
         further = [each for each in further if is_harmless([each])]
     if not further:
         return found

@@ -177,6 +177,19 @@ def set_scale(layer: Any, value: float) -> Undo:
     return set_attribute(layer, "_inverse_sqrt_key_dim", scale)
 
 
+def set_mask(layer: Any, value: str) -> Undo:
+    """Call attention with a causal mask, or without one."""
+
+    def wrap(call: Any) -> Any:
+        def masked(*args: Any, **kwargs: Any) -> Any:
+            mask = {"attention_mask": None, "use_causal_mask": value == "causal"}
+            return call(*args, **{**kwargs, **mask})
+
+        return masked
+
+    return wrap_call(layer, "call", wrap)
+
+
 #: What changes a setting that is not an attribute, from the layer and the value. Whether a norm
 #: uses statistics is set without its weights, of which `trainable` decides, too.
 _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
@@ -188,6 +201,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
     "momentum": lambda entry, value: set_attribute(entry.layer, "momentum", 1.0 - value),
     "scale": lambda entry, value: set_scale(entry.layer, value),
     "frozen": lambda entry, value: set_frozen(entry.variables, value),
+    "mask": lambda entry, value: set_mask(entry.layer, value),
 }
 
 

@@ -33,6 +33,7 @@ from .keras_layers import (
     side_by_side,
     write_weights,
 )
+from .keras_order import executed
 from .keras_parts import divided, separable
 from .keras_script import script_of_layer, script_of_tensor
 from .keras_tensors import canonical_results, first_tensor, loss_of, tensors_in
@@ -110,7 +111,7 @@ class Recorder:
         self.expression = f"build({given})"
         if not isinstance(self.model, keras.layers.Layer):
             raise TypeError(f"the callable returned {type(self.model).__name__}, not a model")
-        self.results = [path for path, _ in tensors_in(self._call(self.batch, training=False))]
+        self.results = [path for path, _ in tensors_in(self._evaluate())]
         self.separable = separable(self.model)
         self.entries = self._in_order(entries_of(self.model, divisions or {}, self.separable))
         #: Whether results with three axes beside the examples have channels last.
@@ -137,30 +138,13 @@ class Recorder:
         return self.model(batch, training=training)
 
     def _in_order(self, entries: list[Entry]) -> list[Entry]:
-        """Return the layers in the order of execution, and note the shapes of their inputs."""
-        order: dict[str, int] = {}
-        self.shapes: dict[str, Any] = {}
-        with contextlib.ExitStack() as stack:
-            for entry in entries:
+        """Return the layers in the order of execution, and note what they are called with."""
+        with divided(self.separable):
+            found, self.shapes, self.masks = executed(entries, self._evaluate)
+        return found
 
-                def wrap(call: Any, name: str = entry.name) -> Any:
-                    def recorded(*args: Any, **kwargs: Any) -> Any:
-                        order.setdefault(name, len(order))
-                        if args and ops.is_tensor(args[0]):
-                            self.shapes.setdefault(name, tuple(args[0].shape))
-                        return call(*args, **kwargs)
-
-                    return recorded
-
-                stack.callback(changes.wrap_call(entry.layer, "call", wrap))
-            stack.enter_context(divided(self.separable))
-            self._call(self.batch, training=False)
-        # Parts have the order in which they are listed, whichever attention executes first.
-        for entry in entries:
-            others = [each.name for each in entries if entry.part and each.whole == entry.whole]
-            if others:
-                order[entry.name] = min(order.get(name, len(order)) for name in others)
-        return sorted(entries, key=lambda entry: order.get(entry.name, len(order)))
+    def _evaluate(self) -> Any:
+        return self._call(self.batch, training=False)
 
     def layers(self) -> list[dict[str, Any]]:
         """Describe the layers in the order of execution."""
@@ -170,7 +154,8 @@ class Recorder:
                 "kind": entry.kind,
                 "layer": entry.layer,
                 "roles": list(entry.read()),
-                "settings": entry.settings(self.shapes.get(entry.name)),
+                "settings": entry.settings(self.shapes.get(entry.name))
+                | ({"mask": self.masks[entry.name]} if entry.name in self.masks else {}),
                 "fixed": changes.FIXED,
             }
             for entry in self.entries
@@ -178,11 +163,7 @@ class Recorder:
 
     def facts(self) -> dict[str, Any]:
         """Return what a comparison leaves out, and which norms add one to their weight."""
-
-        def evaluate() -> object:
-            return self._call(self.batch, training=False)
-
-        found = changes.facts(self.model, self.entries, evaluate)
+        found = changes.facts(self.model, self.entries, self._evaluate)
         return {"results": self.results, **found}
 
     def weights(self) -> Arrays:

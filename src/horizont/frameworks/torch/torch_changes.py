@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from .torch_evaluation import FUNCTIONS as DROPOUT_FUNCTIONS
 from .torch_layers import epsilon_name
+from .torch_masks import set_mask
 
 Undo = Callable[[], object]
 
@@ -289,6 +290,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
     "scale": lambda entry, value: set_scale(entry.module, value),
     "biases": lambda entry, _: set_biases(entry.module, entry.part),
     "frozen": lambda entry, value: set_frozen(entry.tensors, value),
+    "mask": lambda entry, value: set_mask(entry.module, value),
     "groups": lambda entry, value: set_attribute(entry.module, "num_groups", value),
     "epsilon": lambda entry, value: set_attribute(entry.module, epsilon_name(entry.module), value),
 }

@@ -5,7 +5,7 @@ It imports nothing of Horizont.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+
+from .torch_masks import mask_of
 
 #: Functions of dropout, which models may call without a module.
 FUNCTIONS = (
@@ -37,8 +39,8 @@ def dropouts_of(model: nn.Module) -> Iterator[tuple[nn.Module, str]]:
             yield module, "dropout"
 
 
-class DropoutCalls(TorchFunctionMode):
-    """All calls of dropout in one evaluation of a model, which draw nothing meanwhile.
+class Calls(TorchFunctionMode):
+    """Calls of dropout, which draw nothing meanwhile, and of attention in one evaluation.
 
     Attributes
     ----------
@@ -49,8 +51,10 @@ class DropoutCalls(TorchFunctionMode):
         Rates of what evaluation does not disable, each with the layer that follows.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, entries: Sequence[Any]) -> None:
         super().__init__()
+        self._attention = [each for each in entries if each.kind == "attention"]
+        self._masks: dict[str, str] = {}
         self._model, self._module_depth, self._waiting = model, 0, list[float]()
         self._hooks: list[Any] = []
         self.rates = [rate for each, name in dropouts_of(model) if (rate := getattr(each, name))]
@@ -77,6 +81,15 @@ class DropoutCalls(TorchFunctionMode):
         if rate and training:
             self._waiting.append(rate)
 
+    def settings(self, entry: Any) -> dict[str, str]:
+        """Return the mask of attention, or which statistics a norm uses after `nn.Module.eval`."""
+        if entry.name in self._masks:
+            return {"mask": self._masks[entry.name]}
+        if entry.kind != "batch norm":
+            return {}
+        is_running = not entry.module.training and entry.module.running_mean is not None
+        return {"statistics in evaluation": "running" if is_running else "of the batch"}
+
     def __enter__(self) -> Any:
         """Record the calls from here on."""
         for module, name in dropouts_of(self._model):
@@ -91,6 +104,13 @@ class DropoutCalls(TorchFunctionMode):
 
             self._hooks.append(module.register_forward_pre_hook(enter))
             self._hooks.append(module.register_forward_hook(leave, always_call=True))
+        for entry in self._attention:
+
+            def masked(_: Any, args: Any, kwargs: Any, name: str = entry.name) -> None:
+                self._masks.setdefault(name, mask_of(args, kwargs))
+
+            hook = entry.module.register_forward_pre_hook(masked, with_kwargs=True)
+            self._hooks.append(hook)
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
@@ -99,14 +119,6 @@ class DropoutCalls(TorchFunctionMode):
         for hook in self._hooks:
             hook.remove()
         self.reach("")
-
-
-def norm_in_evaluation(entry: Any) -> dict[str, str]:
-    """Return which statistics a norm uses after `nn.Module.eval`, as a setting."""
-    if entry.kind != "batch norm":
-        return {}
-    is_running = not entry.module.training and entry.module.running_mean is not None
-    return {"statistics in evaluation": "running" if is_running else "of the batch"}
 
 
 def no_dropout(model: nn.Module) -> list[Callable[[], object]]:

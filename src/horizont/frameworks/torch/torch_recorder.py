@@ -16,7 +16,7 @@ from torch import nn
 
 from . import torch_changes as changes
 from . import torch_ddp as ddp
-from .torch_evaluation import DropoutCalls, no_dropout, norm_in_evaluation
+from .torch_evaluation import Calls, no_dropout
 from .torch_layers import Entry, entries_of, read_weights, tied_layers, to_array, write_weights
 from .torch_parts import divided, divisions_of
 from .torch_script import script_of_layer, script_of_tensor
@@ -103,11 +103,11 @@ class Recorder:
         order: dict[str, int] = {}
         self.shapes: dict[str, tuple[Any, Any]] = {}
         hooks = []
-        self.dropout = DropoutCalls(self.model)
+        self.calls = Calls(self.model, entries)
         for entry in entries:
 
             def hook(_: Any, inputs: Any, name: str = entry.name) -> None:
-                self.dropout.reach(name)
+                self.calls.reach(name)
                 order.setdefault(name, len(order))
                 if inputs and isinstance(inputs[0], torch.Tensor):
                     self.shapes.setdefault(name, (tuple(inputs[0].shape), None))
@@ -119,7 +119,7 @@ class Recorder:
             hooks.append(entry.module.register_forward_pre_hook(hook))
             hooks.append(entry.module.register_forward_hook(note))
         self.model.eval()
-        with torch.no_grad(), changes.all_layers(), self.dropout, divided(self.divisions):
+        with torch.no_grad(), changes.all_layers(), self.calls, divided(self.divisions):
             self.results = [path for path, _ in tensors_in(self.model(self.batch))]
         for each in hooks:
             each.remove()
@@ -127,7 +127,7 @@ class Recorder:
 
     def layers(self) -> list[dict[str, Any]]:
         """Describe the layers in the order of execution."""
-        in_evaluation = {entry.name: norm_in_evaluation(entry) for entry in self.entries}
+        in_evaluation = {entry.name: self.calls.settings(entry) for entry in self.entries}
         self.model.train()  # a norm may refuse that
         tied = tied_layers(self.entries)
         return [
@@ -151,8 +151,8 @@ class Recorder:
         """
         plus_one = [entry.name for entry in self.entries if entry.offset]
         return {
-            "results": self.results, "dropout": self.dropout.rates, "types": self.types,
-            "dropout in evaluation": self.dropout.active, "plus one": plus_one,
+            "results": self.results, "dropout": self.calls.rates, "types": self.types,
+            "dropout in evaluation": self.calls.active, "plus one": plus_one,
             "unused": self.unused,
         }  # fmt: skip
 
