@@ -15,7 +15,10 @@ from keras import ops
 Undo = Callable[[], object]
 
 #: Settings that a layer shows and that cannot be changed here.
-FIXED = ("padding index", "padding mode", "biases", "activation", "heads", "reset gate", "cropping")
+FIXED = (
+    "padding index", "padding mode", "heads", "reset gate", "cropping", "first axis",
+    "initial state",
+)  # fmt: skip
 
 _ATTRIBUTES = {
     "epsilon": "epsilon",
@@ -177,6 +180,11 @@ def set_scale(layer: Any, value: float) -> Undo:
     return set_attribute(layer, "_inverse_sqrt_key_dim", scale)
 
 
+def set_activation(cell: Any, name: str, value: str) -> Undo:
+    """Set a function of a recurrent layer by its name."""
+    return set_attribute(cell, name, keras.activations.get(value))
+
+
 def set_mask(layer: Any, value: str) -> Undo:
     """Call attention with a causal mask, or without one."""
 
@@ -201,6 +209,9 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
     "momentum": lambda entry, value: set_attribute(entry.layer, "momentum", 1.0 - value),
     "scale": lambda entry, value: set_scale(entry.layer, value),
     "frozen": lambda entry, value: set_frozen(entry.variables, value),
+    "biases": lambda entry, value: set_attribute(entry, "equal_variables", {"bias": value}),
+    "activation": lambda entry, value: set_activation(entry.layer.cell, "activation", value),
+    "gates": lambda entry, value: set_activation(entry.layer.cell, "recurrent_activation", value),
     "mask": lambda entry, value: set_mask(entry.layer, value),
 }
 

@@ -113,6 +113,8 @@ class Entry:
                 self.variables[role] = variable
         if tensor:
             self.variables = {tensor: self.variables[tensor]}
+        #: By what the update of a variable is multiplied, as if it were several equal ones.
+        self.equal_variables: dict[str, int] = {}
         #: What is added to a variable before it is used.
         self.offset: dict[str, float] = {}
         if self.kind == "other" and _is_scaled_by_one_more(layer, [*self.variables.values()]):
@@ -206,23 +208,30 @@ class Entry:
                 found["groups"] = layer.groups
         elif self.kind == "embedding":
             found["padding index"] = None
-        elif self.kind == "LSTM":
-            found["biases"] = 1 if layer.use_bias else 0
-        elif self.kind == "GRU":
-            found["reset gate"] = f"{'after' if self.paired_bias else 'before'} the product"
+        elif self.kind in ("LSTM", "GRU", "RNN"):
+            found = self._of_recurrent()
         elif self.kind == "attention":
-            found["heads"] = layer.num_heads
+            found = {"heads": layer.num_heads, "first axis": "examples"}
             # A number that is made a tensor has single precision in between.
             scale = keras.ops.cast(layer._inverse_sqrt_key_dim, layer.compute_dtype)
             found["scale"] = float(keras.ops.convert_to_numpy(scale))
-        elif self.kind == "RNN":
-            found["activation"] = layer.activation.__name__
         found["tied"] = []  # layers of Keras have variables of their own
         found["frozen"] = sorted(
             role
             for role, variable in self.variables.items()
             if not variable.trainable and role not in ("mean", "variance")
         )
+        return found
+
+    def _of_recurrent(self) -> dict[str, Any]:
+        layer = self.layer
+        found = {"activation": layer.activation.__name__, "first axis": "examples"}
+        if self.kind != "RNN":
+            found["gates"] = layer.recurrent_activation.__name__
+        if self.kind == "LSTM":
+            found["biases"] = 1 if layer.use_bias else 0
+        if self.kind == "GRU":
+            found["reset gate"] = f"{'after' if self.paired_bias else 'before'} the product"
         return found
 
     def _groups(self) -> int:

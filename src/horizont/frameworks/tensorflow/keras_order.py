@@ -18,11 +18,11 @@ from .keras_layers import Entry
 
 def executed(
     entries: Sequence[Entry], evaluate: Callable[[], object]
-) -> tuple[list[Entry], dict[str, Any], dict[str, str]]:
-    """Return the layers in the order of execution, shapes of their inputs, masks of attention."""
+) -> tuple[list[Entry], dict[str, Any], dict[str, dict[str, str]]]:
+    """Return the layers as they are executed, shapes of their inputs, and settings of calls."""
     order: dict[str, int] = {}
     shapes: dict[str, Any] = {}
-    masks: dict[str, str] = {}
+    settings: dict[str, dict[str, str]] = {}
     with contextlib.ExitStack() as stack:
         for entry in entries:
 
@@ -31,8 +31,7 @@ def executed(
                     order.setdefault(entry.name, len(order))
                     if args and ops.is_tensor(args[0]):
                         shapes.setdefault(entry.name, tuple(args[0].shape))
-                    if entry.kind == "attention":
-                        masks.setdefault(entry.name, _mask(**kwargs))
+                    settings.setdefault(entry.name, _settings(entry, kwargs))
                     return call(*args, **kwargs)
 
                 return recorded
@@ -45,7 +44,17 @@ def executed(
         if others:
             order[entry.name] = min(order.get(name, len(order)) for name in others)
     in_order = sorted(entries, key=lambda entry: order.get(entry.name, len(order)))
-    return in_order, shapes, masks
+    return in_order, shapes, settings
+
+
+def _settings(entry: Entry, given: dict[str, Any]) -> dict[str, str]:
+    """Return the settings of a layer that its call decides."""
+    if entry.kind == "attention":
+        return {"mask": _mask(**given)}
+    if entry.kind in ("LSTM", "GRU", "RNN"):
+        has_state = given.get("initial_state") is not None or entry.layer.stateful
+        return {"initial state": "others" if has_state else "zeros"}
+    return {}
 
 
 def _mask(*, attention_mask: Any = None, use_causal_mask: bool = False, **others: Any) -> str:

@@ -140,7 +140,7 @@ class Recorder:
     def _in_order(self, entries: list[Entry]) -> list[Entry]:
         """Return the layers in the order of execution, and note what they are called with."""
         with divided(self.separable):
-            found, self.shapes, self.masks = executed(entries, self._evaluate)
+            found, self.shapes, self.called = executed(entries, self._evaluate)
         return found
 
     def _evaluate(self) -> Any:
@@ -155,7 +155,7 @@ class Recorder:
                 "layer": entry.layer,
                 "roles": list(entry.read()),
                 "settings": entry.settings(self.shapes.get(entry.name))
-                | ({"mask": self.masks[entry.name]} if entry.name in self.masks else {}),
+                | self.called.get(entry.name, {}),
                 "fixed": changes.FIXED,
             }
             for entry in self.entries
@@ -249,7 +249,7 @@ class Recorder:
         for (entry, role, variable), gradient in zip(owned, gradients, strict=True):
             if gradient is None:
                 continue
-            pairs.append((gradient, variable))
+            pairs.append((gradient * entry.equal_variables.get(role, 1), variable))
             for name, value in entry.canonical(role, to_array(gradient)).items():
                 recorded[f"gradient|{entry.name}|{name}"] = value
         for name, value in norms.items():

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from .torch_evaluation import FUNCTIONS as DROPOUT_FUNCTIONS
 from .torch_layers import epsilon_name
-from .torch_masks import set_mask
+from .torch_sequences import set_initial_state, set_mask
 
 Undo = Callable[[], object]
 
@@ -28,7 +28,7 @@ _ATTRIBUTES = {
 
 
 #: Settings that a layer shows and that cannot be changed here.
-FIXED = ("reset gate", "power iteration")
+FIXED = ("reset gate", "power iteration", "activation", "gates")
 
 
 class Namespace:
@@ -290,6 +290,10 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
     "scale": lambda entry, value: set_scale(entry.module, value),
     "biases": lambda entry, _: set_biases(entry.module, entry.part),
     "frozen": lambda entry, value: set_frozen(entry.tensors, value),
+    "initial state": lambda entry, _: set_initial_state(entry.module),
+    "first axis": lambda entry, value: set_attribute(
+        entry.module, "batch_first", value == "examples"
+    ),
     "mask": lambda entry, value: set_mask(entry.module, value),
     "groups": lambda entry, value: set_attribute(entry.module, "num_groups", value),
     "epsilon": lambda entry, value: set_attribute(entry.module, epsilon_name(entry.module), value),

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from .torch_masks import mask_of
+from .torch_sequences import SequenceCalls
 
 #: Functions of dropout, which models may call without a module.
 FUNCTIONS = (
@@ -51,10 +51,9 @@ class Calls(TorchFunctionMode):
         Rates of what evaluation does not disable, each with the layer that follows.
     """
 
-    def __init__(self, model: nn.Module, entries: Sequence[Any]) -> None:
+    def __init__(self, model: nn.Module, entries: Sequence[Any], examples: int) -> None:
         super().__init__()
-        self._attention = [each for each in entries if each.kind == "attention"]
-        self._masks: dict[str, str] = {}
+        self._sequences = SequenceCalls(entries, examples)
         self._model, self._module_depth, self._waiting = model, 0, list[float]()
         self._hooks: list[Any] = []
         self.rates = [rate for each, name in dropouts_of(model) if (rate := getattr(each, name))]
@@ -82,11 +81,9 @@ class Calls(TorchFunctionMode):
             self._waiting.append(rate)
 
     def settings(self, entry: Any) -> dict[str, str]:
-        """Return the mask of attention, or which statistics a norm uses after `nn.Module.eval`."""
-        if entry.name in self._masks:
-            return {"mask": self._masks[entry.name]}
+        """Return how sequences are read, or which statistics a norm uses after `nn.Module.eval`."""
         if entry.kind != "batch norm":
-            return {}
+            return self._sequences.settings(entry)
         is_running = not entry.module.training and entry.module.running_mean is not None
         return {"statistics in evaluation": "running" if is_running else "of the batch"}
 
@@ -104,13 +101,7 @@ class Calls(TorchFunctionMode):
 
             self._hooks.append(module.register_forward_pre_hook(enter))
             self._hooks.append(module.register_forward_hook(leave, always_call=True))
-        for entry in self._attention:
-
-            def masked(_: Any, args: Any, kwargs: Any, name: str = entry.name) -> None:
-                self._masks.setdefault(name, mask_of(args, kwargs))
-
-            hook = entry.module.register_forward_pre_hook(masked, with_kwargs=True)
-            self._hooks.append(hook)
+        self._hooks += self._sequences.hooks()
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:

@@ -245,14 +245,14 @@ class Entry:
         elif self.kind == "embedding":
             found["padding index"] = module.padding_idx
         elif self.part and self.kind == "LSTM":
-            found["biases"] = 2 if module.bias else 0
+            found |= {"biases": 2 if module.bias else 0, "gates": "sigmoid", "activation": "tanh"}
         elif self.kind == "attention":
             found["heads"] = module.num_heads
             found["scale"] = module.head_dim**-0.5
         elif self.part and self.kind == "RNN":
             found["activation"] = module.nonlinearity
         elif self.part and self.kind == "GRU":
-            found["reset gate"] = "after the product"
+            found |= {"reset gate": "after the product", "gates": "sigmoid", "activation": "tanh"}
         found |= power_iteration(module)
         found["frozen"] = sorted(set(self.tensors) - set(self.trainable()) - {"mean", "variance"})
         return found

@@ -103,7 +103,7 @@ class Recorder:
         order: dict[str, int] = {}
         self.shapes: dict[str, tuple[Any, Any]] = {}
         hooks = []
-        self.calls = Calls(self.model, entries)
+        self.calls = Calls(self.model, entries, len(self.batch))
         for entry in entries:
 
             def hook(_: Any, inputs: Any, name: str = entry.name) -> None:
