@@ -35,7 +35,7 @@ from horizont.modeldiff.evaluations import (
     fed_tensors,
     statistics_after,
 )
-from horizont.modeldiff.glue import Glue, all_steps
+from horizont.modeldiff.glue import Glue, all_steps, without_zeros
 from horizont.modeldiff.glue_rules import input_candidate, result_candidate, same_inputs
 from horizont.modeldiff.inputs import displaced, moved, moved_statistics, rounded
 from horizont.modeldiff.pairing import Pair, Pairing, flattened, neutral_weights, transfer
@@ -262,8 +262,11 @@ class Comparison:
             return Glue("", outputs, *both, inputs, inputs_a)
         one = fed[f"input|{pair.a.name}"]
         other = self.evaluation_b[f"input|{pair.b.name}"]
-        one, other, zeros = unpadded(pair, *same_examples(one, flattened(other, one)))
-        return Glue(pair.a.name, outputs, one, other, inputs, inputs_a, zeros[0])
+        one, other, (zeros, _) = unpadded(pair, *same_examples(one, flattened(other, one)))
+        sizes = {each.shape[2:] for each in outputs.values()}
+        if pair.a.kind == "convolution" and not (np.any(zeros) or one.shape[2:] in sizes):
+            one, other, zeros = without_zeros(one, other)
+        return Glue(pair.a.name, outputs, one, other, inputs, inputs_a, zeros)
 
     @cached_property
     def projection(self) -> Array:

@@ -123,6 +123,20 @@ def all_steps(own: Array, theirs: Array) -> Array:
     return own if is_last else theirs
 
 
+def without_zeros(a: Array, b: Array) -> tuple[Array, Array, list[list[int]]]:
+    """Return two images without the zeros around both, and how many there were on each axis."""
+    if a.shape != b.shape:
+        return a, b, []
+    found, inner = [], [slice(None), slice(None)]
+    for axis in range(2, a.ndim):
+        others = tuple(each for each in range(a.ndim) if each != axis)
+        places = np.flatnonzero(np.any(a != 0, others) | np.any(b != 0, others))
+        first, last = (places[0], places[-1]) if places.size else (0, a.shape[axis] - 1)
+        found.append([int(first), int(a.shape[axis] - 1 - last)])
+        inner.append(slice(first, last + 1))
+    return a[tuple(inner)], b[tuple(inner)], found
+
+
 def is_close(a: Array, b: Array) -> bool:
     """Whether two arrays of one shape are the same within rounding."""
     return float(np.max(np.abs(a - b), initial=0.0)) <= IDENTITY_BOUND * largest(b)
