@@ -18,6 +18,7 @@ ACTIVATION = "activation"
 DILATION = "dilation of a convolution, padding of a convolution"
 EPSILON = "epsilon of a norm"
 FROZEN = "tensors that are not trained"
+GRADIENT = "gradient through the input of a layer"
 INPUT = "scale of an input"
 PRECISION = "precision of an input"
 
@@ -40,6 +41,7 @@ OF_IMAGES = {
     "softmax": "function of the result",
     "half precision": PRECISION,
     "bfloat16": PRECISION,
+    "no gradient": GRADIENT,
 }
 
 OF_NETWORKS: dict[str, dict[str, str]] = {
@@ -65,6 +67,7 @@ OF_NETWORKS: dict[str, dict[str, str]] = {
         "heads": "number of heads and scale of attention",
         "causal": "mask of attention",
         "half precision": PRECISION,
+        "no gradient": GRADIENT,
     },
 }
 
@@ -81,7 +84,7 @@ CASES = [
     for at in ((0.3, 0.8) if fault in SEVERAL else (0.5,))
 ]
 
-UNKNOWN = ("sine", "no gradient")
+UNKNOWN = ("sine",)
 
 
 def compared(network: str, fault: str, at: float) -> Report:

@@ -22,11 +22,12 @@ _WHAT = "gradient through the input of a layer"
 _PASSED, _PARTLY, _STOPPED = "passed on", "passed on in part", "stopped"
 
 
-def gradient_candidates(comparison: Comparison, repairs: Sequence[Repair]) -> list[Candidate]:
+def gradient_candidates(comparison: Comparison, repairs: Sequence[Repair]) -> list[list[Candidate]]:
     """List the layers through whose input only one side passes the whole gradient on.
 
     They follow the last layer whose output has another gradient. Side A is repaired by computing
-    the input again from what precedes it.
+    the input again from what precedes it, or by stopping the gradient there. Which of both is
+    meant, norms of gradients do not show: these are sets of candidates, one of which may be right.
     """
     if not comparison.can_train:
         return []
@@ -39,8 +40,11 @@ def gradient_candidates(comparison: Comparison, repairs: Sequence[Repair]) -> li
         if abs(own - other) > _BOUND * max(own, other):
             fed = comparison.run_fed(repairs)
             glues = list(_following(comparison, number, fed))
-            found = (_candidate(glue, own, other) for glue in glues)
-            return [each for each in found if each is not None]
+            computed = [c for glue in glues for c in _computing(glue, own)] if other else []
+            stopped = [_changed(glue, {"gradient": "stopped"}, _PASSED, _STOPPED) for glue in glues]
+            singles = [*computed, *(stopped if own else [])]
+            together = [computed] if len(computed) > 1 else []
+            return [*together, *([each] for each in singles)]
     return []
 
 
@@ -52,18 +56,17 @@ def _following(comparison: Comparison, number: int, fed: Recording) -> Iterator[
             yield comparison.glue(pair, place, fed, "input")
 
 
-def _candidate(glue: Glue, own: float, other: float) -> Candidate | None:
-    """Return what makes side A pass a gradient on as side B does, with the norms of both."""
-    if other == 0.0:
-        change: dict[str, Any] | None = {"gradient": "stopped"}
-        texts = _PASSED, _STOPPED
-    else:
-        change = _computed(glue)
-        texts = (_PARTLY if own else _STOPPED), _PASSED
+def _computing(glue: Glue, own: float) -> list[Candidate]:
+    """Return what computes an input of side A again, if it is identified."""
+    change = _computed(glue)
     if change is None:
-        return None
+        return []
+    return [_changed(glue, change, _PARTLY if own else _STOPPED, _PASSED)]
+
+
+def _changed(glue: Glue, change: dict[str, Any], one: str, other: str) -> Candidate:
     repairs = (glue_repair(glue, change),)
-    return Candidate(_WHAT, *texts, (glue.layer,), repairs, is_training_only=True)
+    return Candidate(_WHAT, one, other, (glue.layer,), repairs, is_training_only=True)
 
 
 def _computed(glue: Glue) -> dict[str, Any] | None:

@@ -25,23 +25,14 @@ def search_causes(
     if not {each.quantity for each in found.unexplained} <= {"gradient", "update"}:
         return found
     known = [cause.candidate for cause in found.causes]
-    before = {each.layer for each in found.unexplained}
-
-    def is_harmless(candidates: Sequence[Candidate]) -> bool:
+    sets = gradient_candidates(comparison, repairs_of(known)) if found.unexplained else []
+    for candidates in sets:
         after = trial([*known, *candidates])
-        return bool(after) and before >= {each.layer for each in after if each.exceeds}
-
-    further = gradient_candidates(comparison, repairs_of(known)) if before else []
-    if further and not is_harmless(further):
-        further = [each for each in further if is_harmless([each])]
-    if not further:
-        return found
-    more = explain(further, lambda chosen: trial([*known, *chosen]))
-    return replace(
-        more,
-        causes=(*found.causes, *more.causes),
-        without_effect=found.without_effect,
-    )
+        if after and not any(each.exceeds for each in after):
+            more = explain(candidates, lambda chosen: trial([*known, *chosen]))
+            causes = (*found.causes, *more.causes)
+            return replace(more, causes=causes, without_effect=found.without_effect)
+    return found
 
 
 def _trial(

@@ -205,7 +205,7 @@ FAULTS: dict[str, Any] = {
     "softmax": _result(lambda x: x.softmax(1)),
     "half precision": _before(lambda x: x.half().to(x.dtype)),
     "bfloat16": _before(lambda x: x.bfloat16().to(x.dtype)),
-    # No repair of these is known.
-    "sine": _before(torch.sin),
     "no gradient": _before(torch.detach),
+    # No repair of this is known.
+    "sine": _before(torch.sin),
 }
