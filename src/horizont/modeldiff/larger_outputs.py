@@ -79,7 +79,11 @@ def _enlarged(comparison: Comparison) -> Comparison:
     for pair in comparison.pairs:
         name = f"output|{pair.b.name}"
         output = comparison.evaluation_b.get(name)
-        if output is not None and (factor := _factor(output)) > 1.0:
+        own = comparison.plain_a.get(f"output|{pair.a.name}")
+        # What one side cuts later, the other one has not: that is fed to none of them.
+        if output is None or own is None or own.shape != output.shape:
+            continue
+        if (factor := _factor(output)) > 1.0:
             feed[name] = factor * output
     recorded = comparison.b.run(Request(comparison.weights, comparison.dtype, feed=feed))
     other = Comparison(comparison.a, comparison.b, comparison.pairing, comparison.batch)
