@@ -134,7 +134,7 @@ def _frequencies(sines: Array, cosines: Array) -> str | None:
     slope = logs[1] - logs[0]
     if np.max(np.abs(np.diff(logs) - slope)) > _ANGLE_BOUND or slope == 0:
         return None
-    start = round(float(angles[0, 0] / steps[0]), 4)
+    start = round(float(angles[0, 0] / steps[0]), 4) + 0.0  # not -0
     base, size = np.exp(-slope * len(steps)), radius.mean()
     times = "" if abs(size - 1.0) < _ANGLE_BOUND else f", times {size:.4g}"
     return f"base {base:.5g}, from position {start:g}{times}"
