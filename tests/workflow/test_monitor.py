@@ -21,7 +21,7 @@ from horizont.workflow.monitor import monitor_command, run_foreground
 
 
 def end_children_once_sampled(record: Path, processes: int) -> None:
-    """End the children of the command as soon as so many processes of its tree are sampled."""
+    """Stop the children of the command as soon as so many processes of its tree are sampled."""
     end_s = time.monotonic() + 60
     while len(sampled_pids(record)) < processes:
         if time.monotonic() > end_s:

@@ -108,7 +108,7 @@ def _causes(causes: Sequence[Cause], changed: str, other: str) -> str:
 
 def _effect(cause: Cause) -> list[str]:
     """Return the cells of the first tensor that is repaired, with its distances."""
-    if not cause.explained or cause.repaired is None:
+    if cause.repaired is None:
         return [_cell("")] * 3
     first = cause.explained[0]
     return [

@@ -161,9 +161,8 @@ class Report:
         """The exit status."""
         if self.unknown:
             return UNKNOWN
-        alone = self.only_a or self.only_b
-        is_same = not (self.causes or self.unexplained or alone or self._weights_count)
-        return SAME if is_same else NOT_THE_SAME
+        found = self.causes, self.unexplained, self.only_a, self.only_b, self._weights_count
+        return NOT_THE_SAME if any(found) else SAME
 
     @property
     def is_comparable(self) -> bool:
@@ -334,12 +333,11 @@ def named_tensor(difference: Difference) -> str:
 
 
 def _effect(cause: Cause) -> str:
-    if not cause.explained or cause.repaired is None:
+    if cause.repaired is None:
         return "disabled on both sides here"
     first = cause.explained[0]
     before = "another shape" if isinf(first.distance) else f"{first.distance:.2g}"
-    change = f"{before} without, {cause.repaired.distance:.2g} with it"
-    return f"{named_tensor(first)}: {change}"
+    return f"{named_tensor(first)}: {before} without, {cause.repaired.distance:.2g} with it"
 
 
 def _unexplained(found: Sequence[Difference]) -> str:

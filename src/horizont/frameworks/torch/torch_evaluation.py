@@ -105,7 +105,7 @@ class Calls(TorchFunctionMode):
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
-        """End the recording; what follows the last call is the result."""
+        """Stop recording; what follows the last call is the result."""
         super().__exit__(*error)
         for hook in self._hooks:
             hook.remove()
