@@ -14,6 +14,7 @@ PYTORCH, KERAS = f"torch:{MODELS / 'called_models.py'}", f"keras:{MODELS / 'call
 IMAGES, FEATURES, WORDS, STEPS = "2x3x8x8", "4x8", "3x7:50", "4x6x8"
 
 BIASES = "biases of a recurrent layer: 1 against 2 in sequential/lstm"
+GATES = "function of the gates of a recurrent layer"
 SINES = "sines and cosines alternate, base 10000, from position 0"
 
 pytestmark = pytest.mark.framework("pytorch")
@@ -137,7 +138,7 @@ def test_how_sequences_are_read_is_found(network: str, mistake: str, cause: str)
             "gates='hard_sigmoid'",
             "",
             [
-                "function of the gates of a recurrent layer: hard_sigmoid against sigmoid in sequential/lstm",
+                f"{GATES}: hard_sigmoid against sigmoid in sequential/lstm",
                 BIASES,
             ],
         ),
@@ -160,7 +161,7 @@ def test_functions_of_gates_are_named_where_they_cannot_be_changed() -> None:
     report = compared(
         f"{PYTORCH}:Recurrent", f"{KERAS}:recurrent", STEPS, "", "gates='hard_sigmoid'"
     )
-    name = "function of the gates of a recurrent layer: sigmoid against hard_sigmoid in cell_l0"
+    name = f"{GATES}: sigmoid against hard_sigmoid in cell_l0"
     assert report.unexplained
     assert f"cannot be repaired on side A: {name}" in report.notes
 
