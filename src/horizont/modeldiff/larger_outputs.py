@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def _causes_beyond(comparison: Comparison, repairs: Sequence[Repair]) -> list[Ca
     causes = []
     for each in found:
         layer = each.layers[0]
-        if max(repaired[name] for name in each.layers) <= _BOUND:
+        if all(repaired.get(name, inf) <= _BOUND for name in each.layers):
             one, other = (
                 Difference("input", layer, "", values[layer], _BOUND)
                 for values in (distances, repaired)

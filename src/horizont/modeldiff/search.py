@@ -26,7 +26,7 @@ class Cause:
     Attributes
     ----------
     explained
-        Differences that are there without it only, in order; none of what every run repairs.
+        Differences that are there without it only, in order; none if all runs disable it.
     repaired
         The first of them with the repair.
     """

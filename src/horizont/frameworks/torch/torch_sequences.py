@@ -33,11 +33,11 @@ class SequenceCalls:
         for entry in self._entries:
 
             def called(module: Any, args: Any, kwargs: Any, entry: Any = entry) -> None:
-                if args:
+                if args and isinstance(args[0], torch.Tensor):  # and no packed sequence
                     is_attention = entry.kind == "attention"
-                    settings = {"mask": mask_of(args, kwargs)} if is_attention else _state(args)
-                    settings["first axis"] = self._first_axis(module, args[0].shape)
-                    self._found.setdefault(entry.name, settings)
+                    own = {"mask": mask_of(args, kwargs)} if is_attention else _state(args, kwargs)
+                    axis = self._first_axis(module, args[0].shape)
+                    self._found.setdefault(entry.name, {**own, "first axis": axis})
 
             found.append(entry.module.register_forward_pre_hook(called, with_kwargs=True))
         return found
@@ -48,9 +48,10 @@ class SequenceCalls:
         return "steps" if has_examples_first and not module.batch_first else "examples"
 
 
-def _state(args: Sequence[Any]) -> dict[str, str]:
+def _state(args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, str]:
     """Return from which state a recurrent layer starts."""
-    states = args[1] if len(args) > 1 and args[1] is not None else ()
+    given = args[1] if len(args) > 1 else kwargs.get("hx")
+    states = () if given is None else given
     states = states if isinstance(states, tuple) else (states,)
     return {"initial state": "others" if any(each.any() for each in states) else "zeros"}
 
@@ -72,7 +73,7 @@ def _named(*, key_padding_mask: Any = None, attn_mask: Any = None, **_: Any) -> 
         return "of examples"
     if attn_mask is None:
         return "none"
-    blocked = attn_mask if attn_mask.dtype is torch.bool else attn_mask < _BLOCKED
+    blocked = attn_mask if attn_mask.dtype is torch.bool else attn_mask <= _BLOCKED
     is_causal = blocked.ndim == 2 and torch.equal(blocked, _causal(len(blocked)))
     is_plain = blocked is attn_mask or not attn_mask.masked_fill(blocked, 0.0).any()
     return "causal" if is_causal and is_plain else "another"
@@ -97,4 +98,5 @@ def set_mask(module: nn.Module, value: str) -> Callable[[], object]:
 
 def set_initial_state(module: nn.Module) -> Callable[[], object]:
     """Make a recurrent layer start from zeros."""
-    return module.register_forward_pre_hook(lambda _, args: args[:1]).remove
+    hook = module.register_forward_pre_hook(lambda _, args, __: (args[:1], {}), with_kwargs=True)
+    return hook.remove
