@@ -107,6 +107,15 @@ def test_learned_positions_may_have_scaled_words_beside_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("mistake", "own"),
+    [("all", "the mean"), ("all are summed", "the sum"), ("sum", "the sum of 5 to 7 of 7 steps")],
+)
+def test_which_steps_a_mean_counts_is_found(mistake: str, own: str) -> None:
+    found = causes(mistaken("Pooled", mistake, WORDS))
+    assert found == [f"weights of steps: {own} against the mean of 5 to 7 of 7 steps in last"]
+
+
+@pytest.mark.parametrize(
     ("network", "mistake", "cause"),
     [
         ("Recurrent", "steps first", "first axis of sequences: steps against examples in cell_l0"),

@@ -141,13 +141,14 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         computed from, by default itself; ``attention``, see `attended`, or a ``product``, in the
         place of that tensor; ``plus``, another tensor, times ``factor``; ``constant``, of one
         example; ``function``, a name of `FUNCTIONS`, `RESULTS` or `ROUNDINGS`; ``times``, another
-        tensor after the function ``gate``; ``pool``, ``max`` or ``mean``, over windows of a
-        ``size``, 0 for all of an image, with a ``stride`` and ``padding`` before and after, whose
-        zeros are ``counted`` in a mean or not; ``resize``, a name of `RESIZED`, by ``times
-        larger``; ``unflatten``, whether the features of images of ``sizes``, ``CHW``, have channels
-        ``first`` or ``last``; ``flatten``, likewise of images; ``steps``, a name of `STEPS`, by
-        which the steps of a sequence become one; ``order``, a permutation of an ``axis``; ``scale``
-        and ``shift``, or ``scales`` and ``shifts`` of the channels on an ``axis``.
+        tensor after the function ``gate``; ``step weights``, with which the steps of each sequence
+        add up; ``pool``, ``max`` or ``mean``, over windows of a ``size``, 0 for all of an image,
+        with a ``stride`` and ``padding`` before and after, whose zeros are ``counted`` in a mean or
+        not; ``resize``, a name of `RESIZED`, by ``times larger``; ``unflatten``, whether the
+        features of images of ``sizes``, ``CHW``, have channels ``first`` or ``last``; ``flatten``,
+        likewise of images; ``steps``, a name of `STEPS`, by which the steps of a sequence become
+        one; ``order``, a permutation of an ``axis``; ``scale`` and ``shift``, or ``scales`` and
+        ``shifts`` of the channels on an ``axis``.
     live
         Outputs of layers by name, and inputs as ``input|name``, as the model has them.
     """
@@ -172,6 +173,9 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         value = function_of(name)(m, value)
     if other := change.get("times"):
         value = value * function_of(change["gate"])(m, m.expand(live[other], value))
+    if weights := change.get("step weights"):
+        sums = m.matmul(m.like(np.array(weights)[:, None], value), value)
+        value = m.reshape(sums, (value.shape[0], value.shape[2]))
     value = _reshaped(m, value, change)
     if order := change.get("order"):
         value = m.take(value, order, change["axis"])
@@ -221,16 +225,18 @@ def _reduced_steps(m: Any, value: Any, reduction: str) -> Any:
         return m.reshape(value, (examples, features))
     weights = np.zeros((steps, 1))
     weights[STEPS[reduction]] = 1.0
-    return m.reshape(m.linear(value, weights / weights.sum(), 1), (examples, features))
+    count = 1.0 if reduction == "the sum" else weights.sum()
+    return m.reshape(m.linear(value, weights / count, 1), (examples, features))
 
 
-#: How the steps of a sequence may become one, and of which steps it is the mean or the maximum.
+#: How the steps of a sequence may become one, and of which steps it is the mean, maximum or sum.
 STEPS: dict[str, slice] = {
     "the first": slice(0, 1),
     "the last": slice(-1, None),
     "the mean": slice(None),
     "the mean without the first": slice(1, None),
     "the maximum": slice(None),
+    "the sum": slice(None),
 }
 
 

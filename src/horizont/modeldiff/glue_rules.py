@@ -48,6 +48,7 @@ from horizont.modeldiff.repairs import (
     is_rounding,
 )
 from horizont.modeldiff.rotations import described
+from horizont.modeldiff.step_weights import weighted_steps
 from horizont.modeldiff.summands import summand
 
 GlueRule = Callable[[Glue], Candidate | None]
@@ -272,7 +273,7 @@ def input_candidate(glue: Glue) -> Candidate | None:
     """Find what both sides compute before a layer, by the first rule that does."""
     found = next((each for rule in GLUE if (each := rule(glue))), None)
     if found is None or found.value_a == UNKNOWN:
-        return summand(glue) or found
+        return summand(glue) or weighted_steps(glue) or found
     return found
 
 

@@ -96,6 +96,27 @@ def _sines(place: Any, mistake: str) -> Any:
     return torch.cat(both, -1) if mistake == "halves" else torch.stack(both, -1).flatten(1)
 
 
+class Pooled(nn.Module):
+    """The mean of all words that are no padding."""
+
+    def __init__(self, mistake: str = "") -> None:
+        super().__init__()
+        self.mistake = mistake
+        self.words, self.hidden = nn.Embedding(50, 12), nn.Linear(12, 12)
+        self.last = nn.Linear(12, 3)
+
+    def forward(self, words: Any) -> Any:
+        """Return logits of each sequence."""
+        x = torch.tanh(self.hidden(self.words(words)))
+        counted = (words > 9)[..., None].to(x.dtype)
+        if self.mistake == "all":
+            return self.last(x.mean(1))
+        if self.mistake == "all are summed":
+            return self.last(x.sum(1))
+        x = (counted * x).sum(1)
+        return self.last(x if self.mistake == "sum" else x / counted.sum(1))
+
+
 class Recurrent(nn.Module):
     """A recurrent layer whose steps, or first state, are others."""
 
