@@ -116,6 +116,20 @@ def test_which_steps_a_mean_counts_is_found(mistake: str, own: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("mistake", "found"),
+    [
+        ("none", []),
+        ("epsilon", ["epsilon of a norm: 0.001 against 1e-05 in 1"]),
+        ("root", ["place of the epsilon of a norm: the root against the variance in 1"]),
+        ("sample", ["variance of a norm: of a sample against of all features in 1"]),
+        ("not centered", ["mean in a norm: not subtracted against subtracted in 1"]),
+    ],
+)
+def test_what_an_own_norm_does_otherwise_is_found(mistake: str, found: list[str]) -> None:
+    assert causes(mistaken("Normalized", mistake, STEPS)) == found
+
+
+@pytest.mark.parametrize(
     ("network", "mistake", "cause"),
     [
         ("Recurrent", "steps first", "first axis of sequences: steps against examples in cell_l0"),

@@ -38,6 +38,7 @@ from horizont.modeldiff.evaluations import (
 from horizont.modeldiff.glue import Glue, all_steps, without_zeros
 from horizont.modeldiff.glue_rules import input_candidate, result_candidate, same_inputs
 from horizont.modeldiff.inputs import displaced, moved, moved_statistics, rounded
+from horizont.modeldiff.norm_forms import norm_candidates
 from horizont.modeldiff.pairing import Pair, Pairing, flattened, neutral_weights, transfer
 from horizont.modeldiff.precision import Precision
 from horizont.modeldiff.process import RunFailed
@@ -245,7 +246,8 @@ class Comparison:
             glue = self.glue(self.pairs[-1], len(self.pairs), fed, "result")
             between += [each] if (each := result_candidate(glue)) else []
         settings = setting_candidates(self.pairs, self.plain_a, self.evaluation_b)
-        return settings + tied_candidates(self.pairs) + merged(between)
+        norms = norm_candidates(self.pairs, fed, self.evaluation_b, self.weights)
+        return settings + tied_candidates(self.pairs) + merged(between) + norms
 
     def glue(self, pair: Pair, number: int, fed: Recording, quantity: str) -> Glue:
         """Return what both sides compute before a layer, or the result, from the same outputs."""

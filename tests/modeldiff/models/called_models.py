@@ -117,6 +117,32 @@ class Pooled(nn.Module):
         return self.last(x if self.mistake == "sum" else x / counted.sum(1))
 
 
+class OwnNorm(nn.Module):
+    """A norm of the last axis that a model defines itself."""
+
+    def __init__(self, mistake: str) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(16)), nn.Parameter(torch.zeros(16))
+        self.mistake = mistake
+
+    def forward(self, x: Any) -> Any:
+        """Return normalized features."""
+        mistake = self.mistake
+        epsilon = 1e-3 if mistake == "epsilon" else 1e-5
+        centered = x if mistake == "not centered" else x - x.mean(-1, keepdim=True)
+        variance = centered.square().sum(-1, keepdim=True) / (15 if mistake == "sample" else 16)
+        root = variance.sqrt() + epsilon if mistake == "root" else (variance + epsilon).sqrt()
+        return self.weight * centered / root + self.bias
+
+
+class Normalized(nn.Sequential):
+    """Two layers with a norm between them, of the model itself if a mistake is named."""
+
+    def __init__(self, mistake: str = "") -> None:
+        norm = OwnNorm(mistake) if mistake else nn.LayerNorm(16)
+        super().__init__(nn.Linear(8, 16), norm, nn.ReLU(), nn.Linear(16, 3))
+
+
 class Recurrent(nn.Module):
     """A recurrent layer whose steps, or first state, are others."""
 

@@ -44,7 +44,7 @@ Arrays = dict[str, Any]
 FIRST = ("['logits']", ".logits", "['last_hidden_state']", ".last_hidden_state")
 
 #: Settings that a layer shows and that cannot be changed here.
-_FIXED = ("groups", "padding mode", "variance correction", "statistics")
+_FIXED = ("groups", "padding mode", "variance correction", "statistics", "form of a norm")
 
 
 def versions() -> dict[str, str]:

@@ -17,7 +17,7 @@ nd = mx.nd
 _OPTIONS = {"epsilon": "eps", "stride": "stride", "dilation": "dilate"}
 
 #: Settings that a layer shows and that cannot be changed here.
-FIXED = ("padding index", "padding mode", "activation", "groups")
+FIXED = ("padding index", "padding mode", "activation", "groups", "form of a norm")
 
 #: Settings of running statistics, which are changed after a run.
 OF_STATISTICS = ("momentum", "variance correction")

@@ -17,7 +17,7 @@ Undo = Callable[[], object]
 #: Settings that a layer shows and that cannot be changed here.
 FIXED = (
     "padding index", "padding mode", "heads", "reset gate", "cropping", "first axis",
-    "initial state",
+    "initial state", "form of a norm",
 )  # fmt: skip
 
 _ATTRIBUTES = {

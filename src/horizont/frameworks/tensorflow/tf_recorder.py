@@ -31,7 +31,7 @@ from .tf_run import Run
 Arrays = dict[str, Any]
 
 #: Settings that a layer shows and that cannot be changed here.
-_FIXED = ("groups", "padding mode", "variance correction", "statistics")
+_FIXED = ("groups", "padding mode", "variance correction", "statistics", "form of a norm")
 
 #: Functions that drop elements, which change nothing while a model is compared.
 _DROPOUTS = ((tf.nn, "dropout"), (tf.nn.experimental, "stateless_dropout"))

@@ -213,6 +213,23 @@ def set_statistics(module: nn.Module, value: str) -> Undo:
     return module.register_forward_pre_hook(choose).remove
 
 
+def set_norm(entry: Any, value: dict[str, Any]) -> Undo:
+    """Normalize the last axis in another way; the first of the roles multiplies, another adds."""
+    scale, *offsets = (entry.tensors[role][0] for role in value["roles"])
+
+    def normalize(_: nn.Module, inputs: Any, __: Any) -> Any:
+        x = inputs[0]
+        x = x - x.mean(-1, keepdim=True) if value["centered"] else x
+        squares = x.square().mean(-1, keepdim=True)
+        if value["outside"]:
+            divisor = value["slope"] * squares.sqrt() + value["epsilon"]
+        else:
+            divisor = torch.sqrt(value["slope"] * squares + value["epsilon"])
+        return sum(offsets, scale * (x / divisor))
+
+    return entry.module.register_forward_hook(normalize).remove
+
+
 def set_parts(module: nn.Module, value: int) -> Undo:
     """Apply a norm to each part of the batch, as processes do; the statistics are of the first."""
     forward, buffers = module.forward, list(module.buffers())
@@ -290,6 +307,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
     "scale": lambda entry, value: set_scale(entry.module, value),
     "biases": lambda entry, _: set_biases(entry.module, entry.part),
     "frozen": lambda entry, value: set_frozen(entry.tensors, value),
+    "form of a norm": set_norm,
     "initial state": lambda entry, _: set_initial_state(entry.module),
     "first axis": lambda entry, value: set_attribute(
         entry.module, "batch_first", value == "examples"
