@@ -376,6 +376,7 @@ def test_the_reduction_of_steps_is_named(theirs: str) -> None:
         "the mean": sequences.mean(1),
         "the mean without the first": sequences[:, 1:].mean(1),
         "the maximum": sequences.max(1),
+        "the sum": sequences.sum(1),
     }
     own = "the mean" if theirs != "the mean" else "the maximum"
     found = chain(glue(reduced[own], reduced[theirs], before=sequences))

@@ -214,7 +214,7 @@ def set_statistics(module: nn.Module, value: str) -> Undo:
 
 
 def set_norm(entry: Any, value: dict[str, Any]) -> Undo:
-    """Normalize the last axis in another way; the first of the roles multiplies, another adds."""
+    """Make a norm of the last axis another one; the first of the roles multiplies, another adds."""
     scale, *offsets = (entry.tensors[role][0] for role in value["roles"])
 
     def normalize(_: nn.Module, inputs: Any, __: Any) -> Any:
