@@ -6,22 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from horizont.modeldiff import Options, Report, diff
+from horizont.modeldiff import Report
+from tests.modeldiff.test_ports import FEATURES, IMAGES, STEPS, WORDS, compared
 
 MODELS = Path(__file__).parent / "models"
 PYTORCH, KERAS = f"torch:{MODELS / 'called_models.py'}", f"keras:{MODELS / 'called_layers.py'}"
-
-IMAGES, FEATURES, WORDS, STEPS = "2x3x8x8", "4x8", "3x7:50", "4x6x8"
 
 BIASES = "biases of a recurrent layer: 1 against 2 in sequential/lstm"
 GATES = "function of the gates of a recurrent layer"
 SINES = "sines and cosines alternate, base 10000, from position 0"
 
 pytestmark = pytest.mark.framework("pytorch")
-
-
-def compared(a: str, b: str, batch: str, args_a: str = "", args_b: str = "") -> Report:
-    return diff(a, b, batch, Options(args_a=args_a, args_b=args_b))
 
 
 def causes(report: Report) -> list[str]:
@@ -154,28 +149,23 @@ def test_how_sequences_are_read_is_found(network: str, mistake: str, cause: str)
 
 @pytest.mark.framework("tensorflow")
 @pytest.mark.parametrize(
-    ("args_a", "args_b", "found"),
+    ("args_a", "found"),
     [
-        ("", "", [BIASES]),
+        ("", [BIASES]),
         (
             "gates='hard_sigmoid'",
-            "",
-            [
-                f"{GATES}: hard_sigmoid against sigmoid in sequential/lstm",
-                BIASES,
-            ],
+            [f"{GATES}: hard_sigmoid against sigmoid in sequential/lstm", BIASES],
         ),
         (
             "activation='relu'",
-            "",
             ["activation of a recurrent layer: relu against tanh in sequential/lstm", BIASES],
         ),
     ],
 )
 def test_functions_of_a_recurrent_layer_of_keras_are_repaired(
-    args_a: str, args_b: str, found: list[str]
+    args_a: str, found: list[str]
 ) -> None:
-    report = compared(f"{KERAS}:recurrent", f"{PYTORCH}:Recurrent", STEPS, args_a, args_b)
+    report = compared(f"{KERAS}:recurrent", f"{PYTORCH}:Recurrent", STEPS, args_a)
     assert causes(report) == found
 
 

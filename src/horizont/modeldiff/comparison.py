@@ -30,12 +30,13 @@ from horizont.modeldiff.distances import (
     same_examples,
     training_values,
     unpadded,
+    without_zeros,
 )
 from horizont.modeldiff.evaluations import (
     fed_tensors,
     statistics_after,
 )
-from horizont.modeldiff.glue import Glue, all_steps, without_zeros
+from horizont.modeldiff.glue import Glue, all_steps
 from horizont.modeldiff.glue_rules import input_candidate, result_candidate, same_inputs
 from horizont.modeldiff.inputs import displaced, moved, moved_statistics, rounded
 from horizont.modeldiff.norm_forms import norm_candidates

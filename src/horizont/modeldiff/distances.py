@@ -153,6 +153,20 @@ def explicit_padding(
     return cuts
 
 
+def without_zeros(a: Array, b: Array) -> tuple[Array, Array, list[list[int]]]:
+    """Return two images without the zeros around both, and how many there were on each axis."""
+    if a.shape != b.shape:
+        return a, b, []
+    found, inner = [], [slice(None), slice(None)]
+    both = (a != 0) | (b != 0)
+    for axis in range(2, a.ndim):
+        size, slices = a.shape[axis], np.moveaxis(both, axis, 0)
+        limit = size if both.any() else 0
+        found.append([_zeros(slices, limit), _zeros(slices[::-1], limit)])
+        inner.append(slice(found[-1][0], size - found[-1][1]))
+    return a[tuple(inner)], b[tuple(inner)], found
+
+
 def _zeros(slices: Array, limit: int) -> int:
     """Return how many slices at the start hold only zeros, up to a limit."""
     number = 0

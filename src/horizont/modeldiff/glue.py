@@ -86,6 +86,12 @@ def glue_candidate(glue: Glue, what: str, a: str, b: str, value: dict[str, Any])
     return Candidate(what, a, b, (glue.layer,), (glue_repair(glue, value),))
 
 
+def change_of_pair(found: dict[str, Any], first: str, second: str) -> dict[str, Any]:
+    """Return a change for `repaired` from a function of two tensors, with their names."""
+    named: dict[str, Any] = {key: second for key in ("plus", "times") if key in found}
+    return {**found, **named, "from": first}
+
+
 def glue_repair(glue: Glue, value: dict[str, Any]) -> Repair:
     """Return a repair that changes the input of the layer."""
     zeros = {"zeros": glue.zeros} if np.any(glue.zeros) else {}
@@ -121,20 +127,6 @@ def all_steps(own: Array, theirs: Array) -> Array:
     """Return an output of side B; that of side A, if side B has only the last one of its steps."""
     is_last = own.ndim == 3 and own[:, -1].shape == theirs.shape and is_close(own[:, -1], theirs)
     return own if is_last else theirs
-
-
-def without_zeros(a: Array, b: Array) -> tuple[Array, Array, list[list[int]]]:
-    """Return two images without the zeros around both, and how many there were on each axis."""
-    if a.shape != b.shape:
-        return a, b, []
-    found, inner = [], [slice(None), slice(None)]
-    for axis in range(2, a.ndim):
-        others = tuple(each for each in range(a.ndim) if each != axis)
-        places = np.flatnonzero(np.any(a != 0, others) | np.any(b != 0, others))
-        first, last = (places[0], places[-1]) if places.size else (0, a.shape[axis] - 1)
-        found.append([int(first), int(a.shape[axis] - 1 - last)])
-        inner.append(slice(first, last + 1))
-    return a[tuple(inner)], b[tuple(inner)], found
 
 
 def is_close(a: Array, b: Array) -> bool:

@@ -23,6 +23,7 @@ from horizont.modeldiff.glue import (
     BETWEEN,
     PARTS,
     Glue,
+    change_of_pair,
     differing_parts,
     glue_candidate,
     glue_repair,
@@ -49,7 +50,7 @@ from horizont.modeldiff.repairs import (
 )
 from horizont.modeldiff.rotations import described
 from horizont.modeldiff.step_weights import weighted_steps
-from horizont.modeldiff.summands import summand
+from horizont.modeldiff.summands import linear_difference
 
 GlueRule = Callable[[Glue], Candidate | None]
 
@@ -194,10 +195,9 @@ def combination(glue: Glue) -> Candidate | None:
             theirs = identify_pair(x, y, glue.b, IDENTITY_BOUND, [own["function"]]) or theirs
         mine = own or {}
         parts = [key for key in _JOINED if key in theirs and mine.get(key) != theirs[key]]
-        named: dict[str, Any] = {key: second for key in ("plus", "times") if key in theirs}
-        change: dict[str, Any] = {**theirs, **named, "from": first}
+        change = change_of_pair(theirs, first, second)
         for alone, missing in ((first, second), (second, first)) if own is None else ():
-            if "plus" in named and identify(on_a[alone], glue.a, IDENTITY_BOUND):
+            if "plus" in change and identify(on_a[alone], glue.a, IDENTITY_BOUND):
                 return glue_candidate(glue, "summand", "none", _source(missing), change)
         if not parts:  # the difference is one of a summand
             arises = [name.removeprefix("input|") for name in (first, second) if "|" in name]
@@ -269,11 +269,15 @@ GLUE: tuple[GlueRule, ...] = (
 )
 
 
+#: Rules for what no other one identifies on both sides.
+_IF_UNKNOWN: tuple[GlueRule, ...] = (linear_difference, weighted_steps)
+
+
 def input_candidate(glue: Glue) -> Candidate | None:
     """Find what both sides compute before a layer, by the first rule that does."""
     found = next((each for rule in GLUE if (each := rule(glue))), None)
     if found is None or found.value_a == UNKNOWN:
-        return summand(glue) or weighted_steps(glue) or found
+        return next((each for rule in _IF_UNKNOWN if (each := rule(glue))), found)
     return found
 
 

@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import Any
 
 from horizont.modeldiff.comparison import Comparison
-from horizont.modeldiff.glue import Glue, glue_repair
+from horizont.modeldiff.glue import Glue, change_of_pair, glue_repair
 from horizont.modeldiff.identification import IDENTITY_BOUND, identify, identify_pair
 from horizont.modeldiff.recording import Recording, Repair
 from horizont.modeldiff.repairs import Candidate
@@ -79,6 +79,5 @@ def _computed(glue: Glue) -> dict[str, Any] | None:
     for first, second in permutations(sources, 2):
         found = identify_pair(sources[first], sources[second], glue.b, IDENTITY_BOUND)
         if found is not None:
-            named: dict[str, Any] = {key: second for key in ("plus", "times") if key in found}
-            return {**found, **named, "from": first}
+            return change_of_pair(found, first, second)
     return None

@@ -6,7 +6,7 @@ differs then in the input of a layer is a cause if a rule identifies it and its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -55,13 +55,14 @@ def _causes_beyond(comparison: Comparison, repairs: Sequence[Repair]) -> list[Ca
     try:
         enlarged = _enlarged(comparison)
         before = enlarged.run_fed(repairs)
-        found = _candidates(enlarged, before)
+        distances = _distances(enlarged, before)
+        found = _candidates(enlarged, before, distances)
         if not found:
             return []
         after = enlarged.run_fed([*repairs, *repairs_of(found)])
     except RunFailed:
         return []
-    distances, repaired = _distances(enlarged, before), _distances(enlarged, after)
+    repaired = _distances(enlarged, after)
     causes = []
     for each in found:
         layer = each.layers[0]
@@ -112,9 +113,10 @@ def _distances(enlarged: Comparison, recorded: Recording) -> dict[str, float]:
     return found
 
 
-def _candidates(enlarged: Comparison, recorded: Recording) -> list[Candidate]:
+def _candidates(
+    enlarged: Comparison, recorded: Recording, distances: Mapping[str, float]
+) -> list[Candidate]:
     """List what rules identify in inputs that differ."""
-    distances = _distances(enlarged, recorded)
     found = []
     for number, pair in enumerate(enlarged.pairs):
         if distances.get(pair.a.name, 0.0) > _BOUND:

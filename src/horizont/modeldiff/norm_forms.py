@@ -79,21 +79,21 @@ def _candidate(
         return None
     for scale in range(len(roles)):
         offset = tensors[1 - scale] if len(roles) > 1 else np.zeros(())
-        forms = [_form(x, (each - offset) / tensors[scale]) for each in (own, y)]
-        if forms[0] is None or forms[1] is None:
+        one, other = (_form(x, (each - offset) / tensors[scale]) for each in (own, y))
+        if one is None or other is None:
             continue
-        one, other = (each.described(x.shape[-1]) for each in forms if each is not None)
-        names = [name for name in one if one[name] != other[name]]
+        texts = [each.described(x.shape[-1]) for each in (one, other)]
+        names = [name for name in texts[0] if texts[0][name] != texts[1][name]]
         if not names:
             return None
         value = {
-            "centered": forms[1].is_centered,
-            "slope": forms[1].slope,
-            "outside": forms[1].is_outside,
-            "epsilon": forms[1].epsilon,
+            "centered": other.is_centered,
+            "slope": other.slope,
+            "outside": other.is_outside,
+            "epsilon": other.epsilon,
             "roles": [roles[scale], *roles[:scale], *roles[scale + 1 :]],
         }
-        own_text, text = (", ".join(each[name] for name in names) for each in (one, other))
+        own_text, text = (", ".join(each[name] for name in names) for each in texts)
         repairs = (Repair(pair.a.name, _KEY, value),) if _KEY not in pair.a.fixed else ()
         return Candidate(" and ".join(names), own_text, text, (pair.a.name,), repairs)
     return None
@@ -107,7 +107,7 @@ def _form(x: Array, normalized: Array) -> _Form | None:
         if not np.all(products > 0.0):
             continue
         divisors = np.sum(c * c, axis=-1) / products
-        if not is_close(normalized * divisors[..., None] / np.abs(c).max(), c / np.abs(c).max()):
+        if not is_close(normalized * divisors[..., None], c):
             continue
         squares, divisors = np.mean(c * c, axis=-1).ravel(), divisors.ravel()
         for is_outside in (False, True):

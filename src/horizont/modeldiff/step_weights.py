@@ -20,13 +20,12 @@ _BOUND, _WEIGHT_BOUND = 1e-11, 1e-8
 def weighted_steps(glue: Glue) -> Candidate | None:
     """Find with which weights both sides add the steps of an output, or of a function of it."""
     for name, source in glue.outputs.items():
-        examples, steps, features = source.shape if source.ndim == 3 else (0, 0, 0)
-        if not steps or steps >= features or (examples, features) != glue.b.shape != ():
+        if source.ndim != 3 or source.shape[1] >= source.shape[2]:
             continue
-        if glue.a.shape != glue.b.shape:
+        if not (len(source), source.shape[2]) == glue.a.shape == glue.b.shape:
             continue
-        for function in FUNCTIONS:
-            x = FUNCTIONS[function](ArrayNamespace, source)
+        for function, apply in FUNCTIONS.items():
+            x = apply(ArrayNamespace, source)
             theirs = _weights(x, glue.b)
             own = None if theirs is None else _weights(x, glue.a)
             if theirs is not None and own is not None:

@@ -31,7 +31,7 @@ class _Line:
         return bool(np.any(self.constant))
 
 
-def summand(glue: Glue) -> Candidate | None:
+def linear_difference(glue: Glue) -> Candidate | None:
     """Find by what multiple of an output, and by which constants, both inputs differ.
 
     Examples show that: what is the same for all of them is constant. So this needs two examples.
@@ -99,8 +99,7 @@ def _shown(constant: Array) -> str:
     """Return what constants are: sines of positions, others, or none."""
     if largest(constant) <= IDENTITY_BOUND:
         return "none"
-    size = f"numbers up to {largest(constant):.3g}"
-    return _sinusoidal(constant) or size
+    return _sinusoidal(constant) or f"numbers up to {largest(constant):.3g}"
 
 
 def _sinusoidal(constant: Array) -> str:

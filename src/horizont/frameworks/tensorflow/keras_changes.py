@@ -5,6 +5,7 @@ Each returns a function that undoes it. It imports nothing of Horizont.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -228,29 +229,25 @@ def no_dropout(model: Any) -> list[Undo]:
     return [set_attribute(layer, name, 0.0) for layer, name in _dropouts(model)]
 
 
-def facts(model: Any, entries: Sequence[Any], evaluate: Callable[[], object]) -> dict[str, Any]:
-    """Return rates of dropout, in the order of definition, and norms that add one to a weight.
+def facts(model: Any, entries: Sequence[Any]) -> dict[str, Any]:
+    """Return rates of dropout, in the order of definition, and norms that add one to a weight."""
+    rates = [rate for layer, name in _dropouts(model) if (rate := getattr(layer, name))]
+    return {"dropout": rates, "plus one": [entry.name for entry in entries if entry.offset]}
 
-    Dropout that draws random numbers in evaluation is active there; what follows is not known.
-    """
-    found = [(layer, rate) for layer, name in _dropouts(model) if (rate := getattr(layer, name))]
-    seeded = [(rate, seed.state) for layer, rate in found if (seed := _seed_of(layer))]
+
+@contextlib.contextmanager
+def drawing(model: Any) -> Iterator[list[float]]:
+    """Yield a list that has, after the context, the rates of dropout that drew random numbers."""
+    seeded = [
+        (getattr(layer, name), seed.state)
+        for layer, name in _dropouts(model)
+        if getattr(layer, name) and (seed := getattr(layer, "seed_generator", None))
+    ]
     before = [np.array(state) for _, state in seeded]
-    evaluate()
-    return {
-        "dropout": [rate for _, rate in found],
-        "dropout in evaluation": [
-            (rate, "")
-            for (rate, state), old in zip(seeded, before, strict=True)
-            if not np.array_equal(state, old)
-        ],
-        "plus one": [entry.name for entry in entries if entry.offset],
-    }
-
-
-def _seed_of(layer: Any) -> Any:
-    """Return the source of random numbers of a layer; None if another layer inside it has one."""
-    return getattr(layer, "seed_generator", None)
+    rates: list[float] = []
+    yield rates
+    for (rate, state), old in zip(seeded, before, strict=True):
+        rates += [] if np.array_equal(state, old) else [rate]
 
 
 def _dropouts(model: Any) -> Iterator[tuple[Any, str]]:

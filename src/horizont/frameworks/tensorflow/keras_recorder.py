@@ -139,7 +139,7 @@ class Recorder:
 
     def _in_order(self, entries: list[Entry]) -> list[Entry]:
         """Return the layers in the order of execution, and note what they are called with."""
-        with divided(self.separable):
+        with divided(self.separable), changes.drawing(self.model) as self.active:
             found, self.shapes, self.called = executed(entries, self._evaluate)
         return found
 
@@ -163,8 +163,10 @@ class Recorder:
 
     def facts(self) -> dict[str, Any]:
         """Return what a comparison leaves out, and which norms add one to their weight."""
-        found = changes.facts(self.model, self.entries, self._evaluate)
-        return {"results": self.results, **found}
+        # What follows such a dropout is not known.
+        active = [(rate, "") for rate in self.active]
+        found = changes.facts(self.model, self.entries)
+        return {"results": self.results, "dropout in evaluation": active, **found}
 
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""

@@ -34,8 +34,10 @@ class SequenceCalls:
 
             def called(module: Any, args: Any, kwargs: Any, entry: Any = entry) -> None:
                 if args and isinstance(args[0], torch.Tensor):  # and no packed sequence
-                    is_attention = entry.kind == "attention"
-                    own = {"mask": mask_of(args, kwargs)} if is_attention else _state(args, kwargs)
+                    if entry.kind == "attention":
+                        own = {"mask": _mask(_given(args, kwargs))}
+                    else:
+                        own = _state(args, kwargs)
                     axis = self._first_axis(module, args[0].shape)
                     self._found.setdefault(entry.name, {**own, "first axis": axis})
 
@@ -63,14 +65,15 @@ _NAMES = (
 )  # fmt: skip
 
 
-def mask_of(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {**dict(zip(_NAMES, args, strict=False)), **kwargs}
+
+
+def _mask(given: dict[str, Any]) -> str:
     """Name the mask of a call; `is_causal` is only a hint at what the mask is."""
-    return _named(**dict(zip(_NAMES, args, strict=False)), **kwargs)
-
-
-def _named(*, key_padding_mask: Any = None, attn_mask: Any = None, **_: Any) -> str:
-    if key_padding_mask is not None:
+    if given.get("key_padding_mask") is not None:
         return "of examples"
+    attn_mask = given.get("attn_mask")
     if attn_mask is None:
         return "none"
     blocked = attn_mask if attn_mask.dtype is torch.bool else attn_mask <= _BLOCKED
@@ -88,8 +91,8 @@ def set_mask(module: nn.Module, value: str) -> Callable[[], object]:
     """Call attention with a causal mask, or without one."""
 
     def before(_: Any, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        given = {**dict(zip(_NAMES, args, strict=False)), **kwargs, "is_causal": False}
-        steps = given["query"].shape[1 if getattr(module, "batch_first", False) else 0]
+        given = {**_given(args, kwargs), "is_causal": False}
+        steps = given["query"].shape[1 if module.batch_first else 0]
         given["attn_mask"] = _causal(steps) if value == "causal" else None
         return (), given
 
