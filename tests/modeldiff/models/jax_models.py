@@ -56,3 +56,19 @@ def normed(epsilon: float = 1e-5, momentum: float = 0.1) -> Any:
         return result, {"statistics": updated}
 
     return init, apply
+
+
+def places(first: int = 0) -> Any:
+    """Return the network `Places` of the models of PyTorch."""
+
+    def init(key: Any) -> Any:
+        shapes = {"words": (20, 8), "positions": (24, 8), "head": (8, 4)}
+        return {name: jax.random.normal(key, shape) for name, shape in shapes.items()} | {
+            "bias": jnp.zeros(4)
+        }
+
+    def apply(own: Any, x: Any) -> Any:
+        rows = own["positions"][jnp.arange(x.shape[1]) + first]
+        return (jnp.take(own["words"], x, axis=0) + rows) @ own["head"] + own["bias"]
+
+    return init, apply

@@ -101,3 +101,9 @@ def positions() -> keras.Model:
     x = layers.Reshape((16, 8))(layers.Conv2D(8, 4, strides=4)(inputs))
     x = layers.LayerNormalization(epsilon=1e-5)(TokenAndPositions()(x))
     return keras.Model(inputs, layers.Dense(5)(x[:, 0]))
+
+
+def words() -> keras.Model:
+    """Return the network `words` of the models of PyTorch."""
+    x = keras.Input((6,), dtype="int32")
+    return keras.Model(x, layers.Dense(4)(layers.Embedding(20, 8)(x)))

@@ -45,3 +45,10 @@ class Gates(mx.gluon.HybridBlock):
         """Return the scores of the last step."""
         x = self.gru(self.lstm(x))
         return self.head(F.squeeze(F.slice_axis(x, axis=1, begin=-1, end=None), axis=1))
+
+
+def words() -> Any:
+    """Return the network `words` of the models of PyTorch."""
+    net = nn.HybridSequential()
+    net.add(nn.Embedding(20, 8), nn.Dense(4, flatten=False))
+    return net

@@ -120,3 +120,17 @@ class Sequences(tf.Module):
             x = 2.0 * x
         x = x[:, -1] if tf.shape(x)[0] > 1 else x[:, 0]
         return tf.matmul(x, self.head[0], transpose_b=True) + self.head[1]
+
+
+class Places(tf.Module):
+    """The network `Places` of the models of PyTorch."""
+
+    def __init__(self, first: int = 0) -> None:
+        super().__init__()
+        self.words, self.positions = _variable(20, 8), _variable(24, 8)
+        self.head, self.bias, self.first = _variable(8, 4), _variable(4), first
+
+    @tf.function
+    def __call__(self, x: Any) -> Any:
+        places = tf.gather(self.positions, tf.range(self.first, self.first + tf.shape(x)[1]))
+        return (tf.gather(self.words, x) + places) @ self.head + self.bias

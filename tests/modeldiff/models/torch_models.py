@@ -298,7 +298,25 @@ class Sequences(nn.Module):
         return self.head(8.0 * self.norm(F.relu(self.dense(self.table(x))))[:, -1])
 
 
+class Places(nn.Module):
+    """Words and their positions, which may start later."""
+
+    def __init__(self, first: int = 0, padding_idx: int | None = None) -> None:
+        super().__init__()
+        self.words = nn.Embedding(20, 8, padding_idx=padding_idx)
+        self.positions, self.head, self.start = nn.Embedding(24, 8), nn.Linear(8, 4), first
+
+    def forward(self, x: Any) -> Any:
+        places = torch.arange(x.shape[1], device=x.device) + self.start
+        return self.head(self.words(x) + self.positions(places))
+
+
 def normed() -> nn.Module:
     """Return a network with a batch norm."""
     first, last = nn.Linear(7, 6, bias=False), nn.Linear(6, 5, bias=False)
     return nn.Sequential(first, nn.BatchNorm1d(6), nn.ReLU(), last)
+
+
+def words(padding_idx: int | None = None) -> nn.Module:
+    """Return a table and a dense layer."""
+    return nn.Sequential(nn.Embedding(20, 8, padding_idx=padding_idx), nn.Linear(8, 4))

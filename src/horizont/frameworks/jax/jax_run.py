@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from .jax_changes import Namespace
@@ -114,6 +115,10 @@ class Run:
         view = entry.output_view
         if entry.name in moved:
             value = value + (view.back(moved[entry.name]) if view else moved[entry.name])
+        for repair in self.repairs:
+            if (repair["layer"], repair["key"]) == (entry.name, "padding index"):
+                is_padding = self._live[f"input|{entry.name}"] == repair["value"]
+                value = jnp.where(is_padding, jax.lax.stop_gradient(value), value)
         value = self._recorded(f"output|{entry.name}", view, value)
         self._live[entry.name] = value
         return value

@@ -17,7 +17,7 @@ nd = mx.nd
 _OPTIONS = {"epsilon": "eps", "stride": "stride", "dilation": "dilate"}
 
 #: Settings that a layer shows and that cannot be changed here.
-FIXED = ("padding index", "padding mode", "activation", "groups", "form of a norm")
+FIXED = ("padding mode", "activation", "groups", "form of a norm")
 
 #: Settings of running statistics, which are changed after a run.
 OF_STATISTICS = ("momentum", "variance correction")
@@ -140,6 +140,21 @@ def set_padding(block: Any, value: list[list[int]]) -> Undo:
     return lambda: [each() for each in reversed(undo)]
 
 
+def set_padding_index(block: Any, value: int) -> Undo:
+    """Stop the gradient of the row of a table that belongs to an index."""
+
+    def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
+        def looked_up(x: Any, *args: Any, **kwargs: Any) -> Any:
+            result = call(x, *args, **kwargs)
+            is_padding = nd.expand_dims(x == value, axis=-1).astype(result.dtype)
+            stopped = nd.broadcast_mul(nd.BlockGrad(result), is_padding)
+            return nd.broadcast_mul(result, 1 - is_padding) + stopped
+
+        return looked_up
+
+    return wrap_forward(block, wrap)
+
+
 def set_untrained(parameters: dict[str, tuple[Any, ...]], roles: list[str]) -> Undo:
     """Disable the training of some roles, and enable that of the others."""
     every = [(role, each) for role, found in parameters.items() for each in found]
@@ -155,18 +170,24 @@ def set_untrained(parameters: dict[str, tuple[Any, ...]], roles: list[str]) -> U
     return undo
 
 
+#: What changes a setting that is not an option, from the layer and the value.
+_FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
+    "padding": lambda entry, value: set_padding(entry.block, value),
+    "padding index": lambda entry, value: set_padding_index(entry.block, value),
+    "statistics": lambda entry, value: set_option(
+        entry.block, "use_global_stats", value == "running"
+    ),
+    "biases": lambda entry, _: set_attribute(entry.parameters["bias"][-1], "grad_req", "null"),
+    "frozen": lambda entry, value: set_untrained(entry.parameters, value),
+}
+
+
 def change(entry: Any, key: str, value: Any) -> Undo:
     """Change a setting of a layer."""
-    if key == "padding":
-        return set_padding(entry.block, value)
+    if key in _FUNCTIONS:
+        return _FUNCTIONS[key](entry, value)
     if key == "epsilon" and hasattr(entry.block, "_epsilon"):
         return set_attribute(entry.block, "_epsilon", value)
-    if key == "statistics":
-        return set_option(entry.block, "use_global_stats", value == "running")
-    if key == "biases":
-        return set_attribute(entry.parameters["bias"][-1], "grad_req", "null")
-    if key == "frozen":
-        return set_untrained(entry.parameters, value)
     return set_option(entry.block, _OPTIONS[key], value)
 
 

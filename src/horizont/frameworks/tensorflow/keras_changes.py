@@ -17,8 +17,8 @@ Undo = Callable[[], object]
 
 #: Settings that a layer shows and that cannot be changed here.
 FIXED = (
-    "padding index", "padding mode", "heads", "reset gate", "cropping", "first axis",
-    "initial state", "form of a norm",
+    "padding mode", "heads", "reset gate", "cropping", "first axis", "initial state",
+    "form of a norm",
 )  # fmt: skip
 
 _ATTRIBUTES = {
@@ -161,6 +161,20 @@ def set_correction(layer: Any, value: int) -> Undo:
     return wrap_call(layer, "call", wrap)
 
 
+def set_padding_index(layer: Any, value: int) -> Undo:
+    """Stop the gradient of the row of a table that belongs to an index."""
+
+    def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
+        def looked_up(x: Any, *args: Any, **kwargs: Any) -> Any:
+            result = call(x, *args, **kwargs)
+            is_padding = ops.expand_dims(ops.equal(x, value), -1)
+            return ops.where(is_padding, ops.stop_gradient(result), result)
+
+        return looked_up
+
+    return wrap_call(layer, "call", wrap)
+
+
 def set_frozen(variables: dict[str, Any], value: list[str]) -> Undo:
     """Disable the training of some roles, and enable that of the others."""
     before = [(variable, variable.trainable) for variable in variables.values()]
@@ -203,6 +217,7 @@ def set_mask(layer: Any, value: str) -> Undo:
 #: uses statistics is set without its weights, of which `trainable` decides, too.
 _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
     "padding": lambda entry, value: set_padding(entry.layer, value),
+    "padding index": lambda entry, value: set_padding_index(entry.layer, value),
     "variance correction": lambda entry, value: set_correction(entry.layer, value),
     "statistics": lambda entry, value: set_attribute(
         entry.layer, "_trainable", value == "of the batch"

@@ -62,7 +62,10 @@ class _Finder:
             entry = self.norms.scaled(number, leaf, other)
         elif kind in ("ResourceGather", "GatherV2") and place == 0 and len(axes) == 2:
             kernel = self.reader.weight(leaf, axes)
-            entry = Entry(name, "embedding", {"kernel": kernel}, number, number)
+            settings = {"padding index": None}
+            entry = Entry(
+                name, "embedding", {"kernel": kernel}, number, number, 1, settings=settings
+            )
         elif kind in _CONVOLUTIONS and place == 1 and axes == tuple(range(len(axes))):
             entry = self._convolution(number, node, leaf)
         elif kind == "Conv2DBackpropInput" and place == 1:

@@ -117,6 +117,10 @@ class Run:
         return value
 
     def _output(self, entry: Entry, value: Any) -> Any:
+        for repair in self.repairs:
+            if (repair["layer"], repair["key"]) == (entry.name, "padding index"):
+                is_padding = self._live[f"input|{entry.name}"] == repair["value"]
+                value = tf.where(is_padding[..., tf.newaxis], tf.stop_gradient(value), value)
         value = self._recorded(f"output|{entry.name}", entry, value)
         self._live[entry.name] = self.outputs[entry.name] = value
         return value
