@@ -76,6 +76,9 @@ def side_of(text: str, batch: str) -> tuple[str, str, str]:
     if package in BY_NAME:
         named = ",".join(filter(None, (f"name={name!r}", arguments)))
         return f"torch:{MODELS / 'published.py'}:{package}", named, interpreter("pytorch")
+    if package == "flax":
+        named = f"name={name!r},{arguments}"
+        return f"jax:{MODELS / 'published_flax.py'}:transformers", named, interpreter("flax")
     environment = package if package in ("keras-torch", "keras-jax") else "keras-tensorflow"
     module = "kimm.models" if package == "kimm" else "keras.applications"
     arguments = ",".join(filter(None, ("weights=None,classifier_activation=None", arguments)))

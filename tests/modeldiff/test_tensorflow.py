@@ -124,6 +124,7 @@ class Steps(tf.Module):
     ("norm", "product"),
     [
         ("written", "einsum"),
+        ("fused", "matmul"),
         pytest.param("tf.nn", "matmul", marks=EXTENDED),
         pytest.param("tf.nn", "tensordot", marks=EXTENDED),
     ],
@@ -135,6 +136,14 @@ def test_products_loops_and_branches_are_executed_as_written(norm: str, product:
     assert [pair.kind for pair in report.layers] == [
         "embedding", "dense", "layer norm", "dense",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("norm", cases(["fused", "tf.nn", "written"], "fused"))
+def test_the_epsilon_of_a_layer_norm_is_repaired_in_each_form(norm: str) -> None:
+    options = Options(args_a=f"norm='{norm}',epsilon=1e-3")
+    report = diff(f"{MODULE}:Sequences", f"{TORCH}:Sequences", "3x5:20", options)
+    assert whats(report) == {"epsilon of a norm"}, report
+    assert not report.unexplained, report
 
 
 def test_a_model_of_keras_has_a_prefix_of_its_own() -> None:

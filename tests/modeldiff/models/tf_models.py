@@ -92,13 +92,13 @@ def saved() -> Any:
 class Sequences(tf.Module):
     """A table, products with axes in front of the examples, layer norms, a loop and a branch."""
 
-    def __init__(self, norm: str = "tf.nn", product: str = "matmul") -> None:
+    def __init__(self, norm: str = "tf.nn", product: str = "matmul", epsilon: float = 1e-5) -> None:
         super().__init__()
         self.table = _variable(20, 8)
         self.dense = [_variable(8, 8), _variable(8)]
         self.scale, self.offset = tf.Variable(tf.ones(8)), tf.Variable(tf.zeros(8))
         self.head = [_variable(4, 8), _variable(4)]
-        self.norm, self.product = norm, product
+        self.norm, self.product, self.epsilon = norm, product, epsilon
 
     def multiplied(self, x: Any) -> Any:
         if self.product == "einsum":
@@ -113,9 +113,16 @@ class Sequences(tf.Module):
         x = tf.nn.relu(self.multiplied(x) + self.dense[1])
         mean, variance = tf.nn.moments(x, [-1], keepdims=True)
         if self.norm == "tf.nn":
-            x = tf.nn.batch_normalization(x, mean, variance, self.offset, self.scale, 1e-5)
+            x = tf.nn.batch_normalization(x, mean, variance, self.offset, self.scale, self.epsilon)
+        elif self.norm == "fused":  # as Keras 2 does, the examples are channels
+            rows = tf.reshape(x, [1, -1, 8, 1])
+            ones = tf.ones(tf.shape(rows)[1:2])
+            rows, _, _ = tf.compat.v1.nn.fused_batch_norm(
+                rows, ones, 0.0 * ones, epsilon=self.epsilon, data_format="NCHW"
+            )
+            x = self.scale * tf.reshape(rows, tf.shape(x)) + self.offset
         else:
-            x = (x - mean) / tf.sqrt(variance + 1e-5) * self.scale + self.offset
+            x = (x - mean) / tf.sqrt(variance + self.epsilon) * self.scale + self.offset
         for _ in tf.range(3):
             x = 2.0 * x
         x = x[:, -1] if tf.shape(x)[0] > 1 else x[:, 0]

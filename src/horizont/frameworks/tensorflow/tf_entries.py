@@ -15,7 +15,7 @@ from .tensor_layouts import Transform, permuted
 from .tf_graph import Graph, Leaf, Operation
 
 #: Operations whose result is the variable itself, perhaps in another type or order of axes.
-_VIEWS = ("ReadVariableOp", "Identity", "Cast", "Transpose")
+_VIEWS = ("ReadVariableOp", "Identity", "Cast", "Transpose", "Pack")
 
 #: Operations after which a vector is one along the last axis.
 _RESHAPES = ("Reshape", "Squeeze", "ExpandDims")
@@ -97,6 +97,8 @@ class Reader:
         if known is None:
             return False
         leaf, axes = known
+        if operation.kind == "Pack" and len(operation.operands) > 1:  # of one, it adds an axis of 1
+            return False
         if operation.kind in _RESHAPES:
             shape, size = operation.node.outputs[0].shape, self.variables[leaf.number].shape[0]
             if len(axes) != 1 or shape.num_elements() != size or shape[-1] != size:
@@ -124,6 +126,15 @@ class Reader:
         """Return a variable as a weight, with axes in another order if it is given."""
         rank = len(self.variables[leaf.number].shape)
         return Weight(leaf.number, *permuted(axes or tuple(range(rank))))
+
+    def shape(self, leaf: Leaf) -> tuple[int, ...]:
+        """Return the shape of a variable."""
+        return tuple(self.variables[leaf.number].shape)
+
+    def flat(self, leaf: Leaf) -> Weight:
+        """Return a variable as a weight with one axis."""
+        shape = self.shape(leaf)
+        return Weight(leaf.number, lambda value: value.reshape(-1), lambda own: own.reshape(shape))
 
     def name(self, leaf: Leaf) -> str:
         """Return the name of a variable."""

@@ -16,7 +16,7 @@ import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import context
 
-from .tf_kernels import FUSED_NORMS, batch_norm, dilated_convolution
+from .tf_kernels import FUSED_NORMS, batch_norm, convolution
 
 #: Operations that call a function, which is inlined.
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -278,7 +278,7 @@ class Interpreter:
         return batch_norm(node, operands, tf.constant(epsilon, self.dtype))
 
     def _convolution(self, node: Any, operands: list[Any], changes: dict[str, Any]) -> list[Any]:
-        found = dilated_convolution(node, operands, changes)
+        found = convolution(node, operands, changes)
         return self._execute(node, operands, changes) if found is None else [found]
 
     def _execute(self, node: Any, operands: list[Any], changes: dict[str, Any]) -> list[Any]:

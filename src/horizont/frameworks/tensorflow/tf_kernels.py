@@ -18,7 +18,8 @@ FUSED_NORMS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 
 def batch_norm(node: Any, operands: list[Any], epsilon: Any) -> list[Any]:
     """Compute a batch norm, with the statistics that its operation returns."""
-    x, scale, offset, mean, variance = operands
+    x, scale, offset, *running = operands
+    mean, variance = running
     is_first, is_training = node.get_attr("data_format") == b"NCHW", node.get_attr("is_training")
     axes = [0, *range(2, x.ndim)] if is_first else list(range(x.ndim - 1))
     if is_training:
@@ -30,16 +31,22 @@ def batch_norm(node: Any, operands: list[Any], epsilon: Any) -> list[Any]:
     if is_training:  # the running variance is that of a sample
         count = float(np.prod([x.shape[axis] for axis in axes]))
         variance = variance * (count / max(count - 1.0, 1.0))
+        part = float(str(np.float32(node.get_attr("exponential_avg_factor"))))
+        if part < 1.0:  # the operation returns the running statistics after this step
+            of_batch = zip(running, (mean, variance), strict=True)
+            mean, variance = (old + part * (new - old) for old, new in of_batch)
     return [result, mean, variance, mean, variance, mean]
 
 
-def dilated_convolution(node: Any, operands: list[Any], changes: dict[str, Any]) -> Any:
-    """Compute a convolution with a dilation; None if there is none, or if it has a stride, too."""
+def convolution(node: Any, operands: list[Any], changes: dict[str, Any]) -> Any:
+    """Compute a convolution with a dilation or groups; None if TensorFlow has what it needs."""
     x, kernel = operands
     dilation = list(changes.get("dilations", node.get_attr("dilations")))[1:-1]
     stride = list(changes.get("strides", node.get_attr("strides")))[1:-1]
     is_last = node.get_attr("data_format") == b"NHWC"
-    if max(dilation) == 1 or max(stride) > 1 or not is_last:
+    groups = x.shape[-1] // kernel.shape[-2]
+    is_known = max(stride) == 1 if max(dilation) > 1 else groups > 1
+    if not (is_last and is_known):
         return None
     padding = changes.get("padding", node.get_attr("padding").decode())
     zeros = [[0, 0], [0, 0]]
@@ -48,6 +55,10 @@ def dilated_convolution(node: Any, operands: list[Any], changes: dict[str, Any])
     elif padding == "EXPLICIT":
         pads = list(changes.get("explicit_paddings", node.get_attr("explicit_paddings")))
         zeros = [pads[2:4], pads[4:6]]
-    return tf.nn.convolution(
-        tf.pad(x, [[0, 0], *zeros, [0, 0]]), kernel, padding="VALID", dilations=dilation
-    )
+    x = tf.pad(x, [[0, 0], *zeros, [0, 0]])
+    if groups > 1 and kernel.shape[-2] == 1:
+        own = tf.reshape(kernel, [*kernel.shape[:2], groups, -1])
+        return tf.nn.depthwise_conv2d(x, own, [1, *stride, 1], "VALID", dilations=dilation)
+    parts = zip(tf.split(x, groups, -1), tf.split(kernel, groups, -1), strict=True)
+    outputs = [tf.nn.convolution(*each, stride, "VALID", dilations=dilation) for each in parts]
+    return tf.concat(outputs, -1)

@@ -48,6 +48,9 @@ class _Finder:
 
     def _add(self, entry: Entry, operation: Operation) -> None:
         """Add a layer; one that is used again is where it is used first."""
+        other = self.found.get(entry.name)
+        if other is not None and other.kind != entry.kind:  # a table that is also a matrix
+            entry.name = f"{entry.name} ({entry.kind})"
         self._by_result[operation.results[0]] = self.found.setdefault(entry.name, entry)
 
     def _layer(self, number: int, operation: Operation, place: int) -> None:
@@ -56,7 +59,8 @@ class _Finder:
         (leaf, axes), node, kind = known, operation.node, operation.kind
         other = operation.operands[1 - place] if len(operation.operands) > 1 else None
         name, entry = self.reader.name(leaf), None
-        if len(axes) == 1 and kind in (*ADDITIONS, "BiasAdd"):
+        is_row = kind in ADDITIONS and len(axes) == 2 and self.reader.shape(leaf)[0] == 1
+        if is_row or (len(axes) == 1 and kind in (*ADDITIONS, "BiasAdd")):
             self._add_vector(number, operation, other, leaf)
         elif len(axes) == 1 and kind == "Mul" and self.reader.constant(other) is None:
             entry = self.norms.scaled(number, leaf, other)
@@ -121,7 +125,7 @@ class _Finder:
             return
         role = "offset" if entry.kind.endswith("norm") else "bias"
         if role not in entry.weights:
-            entry.weights[role] = self.reader.weight(leaf)
+            entry.weights[role] = self.reader.flat(leaf)
             entry.end = number
             self._by_result[operation.results[0]] = entry
 

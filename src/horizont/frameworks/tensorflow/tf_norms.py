@@ -31,6 +31,15 @@ class _Inverse:
     scale: Leaf | None = None
 
 
+def uses_batch(operation: Operation) -> bool:
+    """Whether an operation is a norm that computes statistics, and reads others to update them."""
+    return operation.kind in FUSED_NORMS and bool(operation.node.get_attr("is_training"))
+
+
+def _fused_settings(operation: Operation) -> dict[str, Any]:
+    return {"epsilon": float(str(np.float32(operation.node.get_attr("epsilon"))))}
+
+
 class NormFinder:
     """The search for norms in a list of operations."""
 
@@ -137,17 +146,16 @@ class NormFinder:
             "batch norm",
             {role: self.reader.weight(leaf) for role, leaf in leaves.items()},
             number, number, 0, node.get_attr("data_format") == b"NHWC",
-            {"epsilon": float(str(np.float32(node.get_attr("epsilon"))))},
+            _fused_settings(operation),
         )  # fmt: skip
 
-    def scaled(self, number: int, leaf: Leaf, operand: Any) -> Entry:
-        """Return the norm that begins with a scale of what an author has normalised."""
+    def scaled(self, number: int, leaf: Leaf, operand: Any) -> Entry | None:
+        """Return the norm that ends with a scale of what an author has normalised."""
         roles: dict[str, Leaf | None] = {"scale": leaf}
         mean: Leaf | None = None
         inverse, centered = self._normalised(operand)
         if inverse is None:
-            weights = {"scale": self.reader.weight(leaf)}
-            return Entry(self.reader.name(leaf), "layer norm", weights, number, number)
+            return self._scaled_fused(number, leaf, operand)
         centering = self.reader.operation(centered, ("Sub",))
         if centering is not None:
             mean = self.reader.vector(centering.operands[1])
@@ -162,6 +170,17 @@ class NormFinder:
             assert start is not None
             entry.start, entry.input = start, 0
         return entry
+
+    def _scaled_fused(self, number: int, leaf: Leaf, operand: Any) -> Entry | None:
+        """Return the layer norm that is a batch norm whose channels are the examples."""
+        shaped = self.reader.operation(operand, ("Reshape",))
+        start = self.reader.writer(operand if shaped is None else shaped.operands[0])
+        if start is None or self.reader.operations[start].kind not in FUSED_NORMS:
+            return None
+        return Entry(
+            self.reader.name(leaf), "layer norm", {"scale": self.reader.weight(leaf)},
+            start, number, settings=_fused_settings(self.reader.operations[start]),
+        )  # fmt: skip
 
     def _normalised(self, operand: Any) -> tuple[_Inverse | None, Any]:
         """Return by which inverse a value was divided or multiplied, and what the value was."""

@@ -26,6 +26,7 @@ from .tensor_layouts import channels_first, channels_last
 from .tf_entries import STATISTICS, Entry, read_weights
 from .tf_graph import Graph, Interpreter, Variables, trace
 from .tf_layers import find_layers
+from .tf_norms import uses_batch
 from .tf_run import Run
 
 Arrays = dict[str, Any]
@@ -34,7 +35,13 @@ Arrays = dict[str, Any]
 _FIXED = ("groups", "padding mode", "variance correction", "statistics", "form of a norm")
 
 #: Functions that drop elements, which change nothing while a model is compared.
-_DROPOUTS = ((tf.nn, "dropout"), (tf.nn.experimental, "stateless_dropout"))
+_DROPOUTS = tuple(
+    (module, name)
+    for api in (tf, tf.compat.v2, tf.compat.v1)
+    for module in (api.nn, getattr(api.nn, "experimental", None))
+    for name in ("dropout", "stateless_dropout", "general_dropout")
+    if hasattr(module, name)
+)
 
 #: The function of a saved model that is used if there are several.
 _SERVING = "serving_default"
@@ -157,7 +164,8 @@ class Recorder:
         for entry in self.entries:
             own = by_name.get(entry.name, entry)
             if entry.kind == "batch norm" and self.can_train:
-                is_running = "variance" in own.weights
+                operation = self.graphs[-1].operations[own.end]
+                is_running = "variance" in own.weights and not uses_batch(operation)
                 entry.settings["statistics"] = "running" if is_running else "of the batch"
             placed.append(
                 replace(own, kind=entry.kind, weights=entry.weights, settings=entry.settings)
