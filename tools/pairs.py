@@ -34,6 +34,10 @@ PAIRS = {
     "keras-torch": (("torch==2.13.0+cpu", "numpy==2.4.6", "keras==3.15.1"), ()),
     "keras-jax": (("jax==0.10.2", "numpy==2.4.6", "keras==3.15.1"), ()),
     "flax": (("jax==0.10.2", "numpy==2.4.6", "flax==0.12.8", "transformers==4.57.6"), ()),
+    "tf-keras": (
+        ("tensorflow-cpu==2.21.0", "transformers==4.57.6", "pillow==13.0.0"),
+        ("tf_keras==2.21.0",),
+    ),
     "keras-tensorflow": (("tensorflow-cpu==2.21.0", "keras==3.15.1"), ("kimm==0.2.5",)),
 }
 

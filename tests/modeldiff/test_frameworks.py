@@ -220,6 +220,14 @@ def test_side_a_may_be_the_one_of_either_framework() -> None:
 
 
 @pytest.mark.framework("pytorch", "tensorflow")
+def test_the_mean_of_inputs_is_no_running_mean() -> None:
+    report = diff(f"{TORCH}:plain_dense", f"{KERAS}:adapted", "6x7")
+    assert whats(report) == ["scale of an input"]
+    assert report.only_b == ("normalization",)
+    assert not report.unexplained, report
+
+
+@pytest.mark.framework("pytorch", "tensorflow")
 def test_gates_of_recurrent_layers_are_paired() -> None:
     report = diff(f"{TORCH}:Gates", f"{KERAS}:gates", "4x6x5")
     assert whats(report) == ["biases of a recurrent layer"]

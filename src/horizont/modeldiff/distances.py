@@ -8,6 +8,7 @@ output of the layer, times that of its input for a kernel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -26,6 +27,9 @@ from horizont.modeldiff.recording import UPDATE_RATE, Array, Recording
 
 #: What gradients differ by at most from those with a common factor.
 FACTOR_BOUND = 1e-6
+
+#: Units in the last place of all gradients together, of which no smaller one says anything.
+_ROUNDING_ULPS = 4.0
 
 
 @dataclass(frozen=True)
@@ -65,13 +69,16 @@ class Difference:
 Values = dict[str, float]
 
 
-def distance(a: Array, b: Array, scale: float = 0.0) -> float:
-    """Return the norm of a difference, relative to the norm of B or a larger scale."""
+def distance(a: Array, b: Array, scale: float = 0.0, rounding: float = 0.0) -> float:
+    """Return the norm of a difference, relative to the norm of B or a larger scale.
+
+    Of the difference, `rounding` is subtracted.
+    """
     a, b = aligned(a, b)
     if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return float("inf")
-    difference = norm(a.astype(np.float64) - b)
-    if difference == 0:
+    difference = norm(a.astype(np.float64) - b) - rounding
+    if difference <= 0:
         return 0.0
     scale = max(scale, norm(b))
     return difference / scale if scale > 0 else float("inf")
@@ -216,6 +223,7 @@ def training_values(
     if "loss" in a and "loss" in b:
         # A loss is a sum, too, and may be small by cancellation.
         found["loss"] = distance(a["loss"], b["loss"], norm(b["result"]) / len(b["result"]) ** 0.5)
+    rounding = max(map(_gradient_rounding, (a, b)))
     for pair in pairs:
         for role_a, role_b in pair.shared_roles:
             one, other = f"{pair.a.name}|{role_a}", f"{pair.b.name}|{role_b}"
@@ -226,15 +234,22 @@ def training_values(
             scale = summands(pair.b.name, role_b, b)
             gradients = [a.get(f"gradient|{one}"), b.get(f"gradient|{other}")]
             if gradients[0] is not None and gradients[1] is not None:
-                found[f"gradient|{one}"] = distance(gradients[0], gradients[1], scale)
+                found[f"gradient|{one}"] = distance(gradients[0], gradients[1], scale, rounding)
             elif gradients[0] is None and gradients[1] is None:
                 continue
             before, after = weights_b[other], b[f"after|{other}"]
             change = max(norm(after - before), UPDATE_RATE * scale)
-            rounding = 8 * float(np.finfo(after.dtype).eps) * norm(before)
+            least = 8 * float(np.finfo(after.dtype).eps) * norm(before) + UPDATE_RATE * rounding
             moved = norm(a[f"after|{one}"].astype(np.float64).reshape(after.shape) - after)
-            found[f"update|{one}"] = max(moved - rounding, 0.0) / change if change else moved
+            found[f"update|{one}"] = max(moved - least, 0.0) / change if change else moved
     return found
+
+
+def _gradient_rounding(recording: Recording) -> float:
+    """Return what rounding alone may add to a gradient, as to that of attention to one step."""
+    gradients = [each for key, each in recording.items() if key.startswith("gradient|")]
+    eps = max((float(np.finfo(each.dtype).eps) for each in gradients), default=0.0)
+    return _ROUNDING_ULPS * eps * math.hypot(*map(norm, gradients))
 
 
 def in_names_of_a(values: Values, pairs: Sequence[Pair]) -> Values:

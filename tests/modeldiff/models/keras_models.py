@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 from keras import layers
 
 
@@ -107,3 +108,11 @@ def words() -> keras.Model:
     """Return the network `words` of the models of PyTorch."""
     x = keras.Input((6,), dtype="int32")
     return keras.Model(x, layers.Dense(4)(layers.Embedding(20, 8)(x)))
+
+
+def adapted() -> keras.Model:
+    """Return the network `plain_dense` of the models of PyTorch after a layer with statistics."""
+    normalization = layers.Normalization(axis=None)
+    normalization.adapt(np.array([[1.0, 3.0], [5.0, 7.0]]))
+    dense = map(layers.Dense, (6, 5, 4, 3, 2))
+    return keras.Sequential([keras.Input((7,)), normalization, *dense])

@@ -320,3 +320,8 @@ def normed() -> nn.Module:
 def words(padding_idx: int | None = None) -> nn.Module:
     """Return a table and a dense layer."""
     return nn.Sequential(nn.Embedding(20, 8, padding_idx=padding_idx), nn.Linear(8, 4))
+
+
+def plain_dense() -> nn.Module:
+    """Return dense layers."""
+    return nn.Sequential(*(nn.Linear(each, each - 1) for each in (7, 6, 5, 4, 3)))

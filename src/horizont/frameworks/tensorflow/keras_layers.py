@@ -107,6 +107,8 @@ class Entry:
         for variable in own:
             short = variable.name.rpartition("/")[2]
             role = short if self.kind == "other" else _ROLES.get(short, short)
+            if self.kind == "other" and role in ("mean", "variance"):
+                role = f"input {role}"  # no running statistics
             if self.kind == "attention":
                 role = f"{variable.path.split('/')[-2].removeprefix('attention_')} {short}"
             if "float" in keras.backend.standardize_dtype(variable.dtype):
@@ -180,6 +182,8 @@ class Entry:
                 is_stacked = self.paired_bias and role == "bias"
                 own = value if is_stacked else back(value)
                 variable.assign(own - self.offset.get(role, 0))
+        if hasattr(self.layer, "adapt_mean"):  # which computes with copies of its weights
+            self.layer.finalize_state()
 
     def settings(self, shape: tuple[int, ...] | None) -> dict[str, Any]:
         """Return the settings that another implementation may have chosen otherwise."""

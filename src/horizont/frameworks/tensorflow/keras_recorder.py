@@ -110,7 +110,11 @@ class Recorder:
         #: The expression that builds the model.
         self.expression = f"build({given})"
         if not isinstance(self.model, keras.layers.Layer):
-            raise TypeError(f"the callable returned {type(self.model).__name__}, not a model")
+            packages = {each.__module__.partition(".")[0] for each in type(self.model).__mro__}
+            hint = "; write tf: before one of Keras 2" if "tf_keras" in packages else ""
+            raise TypeError(
+                f"the callable returned {type(self.model).__name__}, not a model of Keras 3{hint}"
+            )
         self.results = [path for path, _ in tensors_in(self._evaluate())]
         self.separable = separable(self.model)
         self.entries = self._in_order(entries_of(self.model, divisions or {}, self.separable))
