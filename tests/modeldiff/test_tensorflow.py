@@ -146,6 +146,24 @@ def test_the_epsilon_of_a_layer_norm_is_repaired_in_each_form(norm: str) -> None
     assert not report.unexplained, report
 
 
+def test_a_norm_may_update_its_own_statistics() -> None:
+    report = diff(f"{MODULE}:Grouped", f"{TORCH}:Grouped", IMAGES)
+    assert report.status == 0, report
+    assert [pair.kind for pair in report.layers] == [
+        "convolution", "convolution", "batch norm", "dense", "other",
+    ]  # fmt: skip
+    report = diff(f"{TORCH}:Grouped", f"{MODULE}:Grouped", IMAGES, Options(args_b="momentum=0.9"))
+    assert whats(report) == {"momentum of running statistics"}, report
+    assert not report.without_effect, report
+    assert not report.unexplained, report
+
+
+def test_a_table_may_be_the_last_matrix() -> None:
+    report = diff(f"{TORCH}:Tied", f"{MODULE}:Tied", "3x5:20")
+    assert report.status == 0, report
+    assert [pair.kind for pair in report.layers] == ["embedding", "dense", "dense"]
+
+
 def test_a_model_of_keras_has_a_prefix_of_its_own() -> None:
     keras = f"tf:{MODELS / 'keras_models.py'}:images"
     report = diff(keras, f"{MODULE}:Images", IMAGES)

@@ -141,3 +141,52 @@ class Places(tf.Module):
     def __call__(self, x: Any) -> Any:
         places = tf.gather(self.positions, tf.range(self.first, self.first + tf.shape(x)[1]))
         return (tf.gather(self.words, x) + places) @ self.head + self.bias
+
+
+class Grouped(tf.Module):
+    """The network `Grouped` of the models of PyTorch, whose norm updates its own statistics.
+
+    Its dropout has another name than `tf.nn`, and its last bias is one row.
+    """
+
+    def __init__(self, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.kernel1, self.bias1 = _variable(3, 3, 3, 8), _variable(8)
+        self.kernel2, self.bias2 = _variable(3, 3, 2, 8), _variable(8)
+        self.scale, self.offset = tf.Variable(tf.ones(8)), tf.Variable(tf.zeros(8))
+        self.mean = tf.Variable(tf.zeros(8), trainable=False)
+        self.variance = tf.Variable(tf.ones(8), trainable=False)
+        self.factor, self.kernel3, self.bias3 = _variable(8), _variable(8, 5), _variable(1, 5)
+        self.momentum = momentum
+
+    def normalised(self, x: Any, training: bool) -> Any:
+        part = self.momentum if training else 1.0
+        x, mean, variance = tf.compat.v1.nn.fused_batch_norm(
+            x, self.scale, self.offset, self.mean, self.variance, epsilon=1e-5,
+            is_training=training, exponential_avg_factor=part,
+        )  # fmt: skip
+        if training:
+            self.mean.assign(mean)
+            self.variance.assign(variance)
+        return x
+
+    def __call__(self, x: Any, training: bool = False) -> Any:
+        x = tf.nn.conv2d(x, self.kernel1, 1, "VALID") + self.bias1
+        y = tf.nn.conv2d(x, self.kernel2, 1, "SAME") + self.bias2
+        x = x + self.factor * tf.nn.relu(self.normalised(y, training))
+        x = tf.reduce_mean(x, [1, 2])
+        if training:
+            x = tf.compat.v2.nn.dropout(x, 0.5)
+        return x @ self.kernel3 + self.bias3
+
+
+class Tied(tf.Module):
+    """The network `Tied` of the models of PyTorch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.kernel, self.bias = _variable(20, 8), _variable(8, 8), _variable(8)
+
+    def __call__(self, x: Any) -> Any:
+        x = tf.nn.tanh(tf.gather(self.words, x) @ self.kernel + self.bias)
+        return tf.matmul(x, [self.words], transpose_b=True)

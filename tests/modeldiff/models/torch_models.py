@@ -325,3 +325,31 @@ def words(padding_idx: int | None = None) -> nn.Module:
 def plain_dense() -> nn.Module:
     """Return dense layers."""
     return nn.Sequential(*(nn.Linear(each, each - 1) for each in (7, 6, 5, 4, 3)))
+
+
+class Grouped(nn.Module):
+    """A branch with groups of channels, a norm, and a scale of each channel."""
+
+    def __init__(self, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, padding=1, groups=4)
+        self.norm, self.head = nn.BatchNorm2d(8, momentum=momentum), nn.Linear(8, 5)
+        self.scale = nn.Parameter(0.1 * torch.randn(8))
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        y = F.relu(self.norm(self.second(x)))
+        return self.head((x + self.scale[:, None, None] * y).mean((2, 3)))
+
+
+class Tied(nn.Module):
+    """Words whose table is also the last matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.dense = nn.Embedding(20, 8), nn.Linear(8, 8)
+        self.head = nn.Linear(8, 20, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, x: Any) -> Any:
+        return self.head(torch.tanh(self.dense(self.words(x))))

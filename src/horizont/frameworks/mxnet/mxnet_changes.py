@@ -144,13 +144,13 @@ def set_padding_index(block: Any, value: int) -> Undo:
     """Stop the gradient of the row of a table that belongs to an index."""
 
     def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
-        def looked_up(x: Any, *args: Any, **kwargs: Any) -> Any:
+        def evaluated(x: Any, *args: Any, **kwargs: Any) -> Any:
             result = call(x, *args, **kwargs)
             is_padding = nd.expand_dims(x == value, axis=-1).astype(result.dtype)
             stopped = nd.broadcast_mul(nd.BlockGrad(result), is_padding)
             return nd.broadcast_mul(result, 1 - is_padding) + stopped
 
-        return looked_up
+        return evaluated
 
     return wrap_forward(block, wrap)
 

@@ -165,12 +165,12 @@ def set_padding_index(layer: Any, value: int) -> Undo:
     """Stop the gradient of the row of a table that belongs to an index."""
 
     def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
-        def looked_up(x: Any, *args: Any, **kwargs: Any) -> Any:
+        def evaluated(x: Any, *args: Any, **kwargs: Any) -> Any:
             result = call(x, *args, **kwargs)
             is_padding = ops.expand_dims(ops.equal(x, value), -1)
             return ops.where(is_padding, ops.stop_gradient(result), result)
 
-        return looked_up
+        return evaluated
 
     return wrap_call(layer, "call", wrap)
 
