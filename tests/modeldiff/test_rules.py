@@ -525,14 +525,14 @@ def test_distances_of_what_cannot_be_compared_are_infinite() -> None:
     assert distance(steps, steps[:, -1]) == 0
 
 
-def recording(gradient: float) -> dict[str, Any]:
+def recording(gradient: float, outer: float = 1.0) -> dict[str, Any]:
     """Return a layer with a bias whose gradient is zero but for rounding."""
     return {
         "result": np.ones((8, 3)),
         "loss": np.array(1.0),
         "input|l": np.ones((8, 4)),
         "output|l": np.ones((8, 3)),
-        "outer|l": np.array(1.0),
+        "outer|l": np.array(outer),
         "gradient|l|kernel": np.ones((3, 4)),
         "gradient|l|bias": np.full(3, gradient),
         "after|l|kernel": np.ones((3, 4)),
@@ -551,6 +551,17 @@ def test_a_gradient_that_is_mathematically_zero_raises_no_alarm() -> None:
     wrong = training_values([pair], recording(1e-8), other, weights)
     exceeding = {each.key for each in differences(wrong, ()) if each.exceeds}
     assert exceeding == {"gradient|l|bias", "update|l|bias"}
+
+
+def test_a_gradient_that_one_side_does_not_compute_as_zero_raises_no_alarm() -> None:
+    """That of attention to one step is zero; what is left of it on one side is not."""
+    pair = Pair(layer("l"), layer("l"))
+    weights = {"l|kernel": np.full((3, 4), 1.1), "l|bias": np.zeros(3)}
+    zero, eps = recording(0.0, outer=0.0), float(np.finfo(np.float64).eps)
+    values = training_values([pair], recording(eps, outer=0.0), zero, weights)
+    assert values["gradient|l|bias"] == values["update|l|bias"] == 0.0
+    values = training_values([pair], recording(100 * eps, outer=0.0), zero, weights)
+    assert values["gradient|l|bias"] > 1
 
 
 def test_the_noise_of_an_update_is_at_least_that_of_its_gradient() -> None:
