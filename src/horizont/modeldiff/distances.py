@@ -241,7 +241,7 @@ def training_values(
             change = max(norm(after - before), UPDATE_RATE * scale)
             least = 8 * float(np.finfo(after.dtype).eps) * norm(before) + UPDATE_RATE * rounding
             moved = norm(a[f"after|{one}"].astype(np.float64).reshape(after.shape) - after)
-            found[f"update|{one}"] = max(moved - least, 0.0) / change if change else moved
+            found[f"update|{one}"] = max(moved - least, 0.0) / (change or 1.0)
     return found
 
 
