@@ -67,9 +67,7 @@ class SideProcess:
         self._mark = uuid.uuid4().hex
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        # Threads that wait actively take the time of the other side.
         environment = {
-            "OMP_WAIT_POLICY": "PASSIVE",
             **os.environ,
             MARK: self._mark,
             "TMPDIR": str(temporary),
