@@ -31,6 +31,16 @@ PAIRS = {
         ),
         ("torchvision==0.28.0", "timm==1.0.31", "efficientnet-pytorch==0.7.1"),
     ),
+    "padiff": (
+        (
+            "torch==2.13.0+cpu",
+            "paddlepaddle==3.3.1",
+            "numpy==2.4.6",
+            "pyyaml==6.0.4",
+            "rich==15.0.0",
+        ),
+        ("torchvision==0.28.0", "padiff==0.2.0"),
+    ),
     "keras-torch": (("torch==2.13.0+cpu", "numpy==2.4.6", "keras==3.15.1"), ()),
     "keras-jax": (("jax==0.10.2", "numpy==2.4.6", "keras==3.15.1"), ()),
     "flax": (("jax==0.10.2", "numpy==2.4.6", "flax==0.12.8", "transformers==4.57.6"), ()),

@@ -68,12 +68,12 @@ class _Finder:
             entry = _convolution(self.reader, number, operation, leaf, axes)
         elif operation.kind == "gather" and len(axes) == 2 and place == 0:
             weights = {"kernel": self.reader.weight(leaf, axes)}
-            sizes = operation.equation.invars[1].aval.shape  # of the indices; its last axis has 1
-            view = View(tuple(range(len(sizes))), sizes[-2:]) if len(sizes) > 1 else None
-            entry = Entry(
-                self.reader.name(leaf), "embedding", weights, number, number, {number: 1}, view,
-                settings={"padding index": None},
-            )  # fmt: skip
+            entry = Entry(self.reader.name(leaf), "embedding", weights, number, number)
+            sizes = operation.equation.invars[1].aval.shape
+            if len(sizes) > 1 and sizes[-1] == 1:  # indices of rows
+                entry.reads = {number: 1}
+                entry.input_view = View(tuple(range(len(sizes))), sizes[-2:])
+                entry.settings["padding index"] = None
         if entry is not None:
             self._add(entry, operation)
 

@@ -169,8 +169,9 @@ class Recorder:
         for entry in self.entries:
             own = by_name.get(entry.name, entry)
             if entry.kind == "batch norm" and self.can_train:
-                operation = self.graphs[-1].operations[own.end]
-                is_running = "variance" in own.weights and not uses_batch(operation)
+                graph = self.graphs[-1 if entry.name in by_name else 0]
+                is_of_batch = uses_batch(graph.operations[own.end])
+                is_running = "variance" in own.weights and not is_of_batch
                 entry.settings["statistics"] = "running" if is_running else "of the batch"
             placed.append(
                 replace(own, kind=entry.kind, weights=entry.weights, settings=entry.settings)

@@ -1,0 +1,48 @@
+"""What PaDiff finds of the planted faults: ``python -m tests.modeldiff.peers``, after `make pairs`.
+
+PaDiff compares models of PaddlePaddle and PyTorch, so the faults are those of networks that both
+have. Its tolerances are its defaults, and then the smallest with which it finds nothing where there
+is no fault.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+from tests.modeldiff.test_planted_faults import CASES, MODELS
+from tests.modeldiff.test_published_pairs import interpreter
+
+NETWORKS = ("resnet18", "mobilenet_v2")
+STRICT = [{"atol": each, "rtol": each, "compare_mode": "strict"} for each in (1e-5, 1e-4, 1e-3)]
+
+
+def answers(environment: str, program: str, *arguments: Any) -> list[Any]:
+    """Run a program in an environment, and return the list that it prints at last."""
+    command = [interpreter(environment), str(MODELS.with_name(program))]
+    command += [json.dumps(each) for each in arguments]
+    lines = subprocess.check_output(command, text=True).splitlines()
+    return list(json.loads(lines[-1]))
+
+
+def main() -> None:
+    """Print how many faults are found, and for how many the first layer is the right one."""
+    for network in NETWORKS:
+        cases = [case for case in CASES if case[0] == network]
+        truth = answers("pytorch", "first_differences.py", cases)
+        for options in [{}, *STRICT, {**STRICT[-1], "atol": 1e-2, "rtol": 1e-2}]:
+            every = [(network, "", 0.5), *cases]
+            healthy, *found = answers("padiff", "padiff_cases.py", every, options)
+            layers = [layer for is_found, layer in found]
+            right = sum(one == other != "" for one, other in zip(layers, truth, strict=True))
+            print(
+                f"{network}, {options or 'defaults'}: {'an' if healthy[0] else 'no'} alarm without "
+                f"a fault; {sum(each[0] for each in found)} of {len(cases)} faults found, "
+                f"{right} of {sum(map(bool, truth))} first layers right",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
