@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +59,30 @@ def test_a_thread_is_never_interrupted() -> None:
     thread.start()
     thread.join()
     assert reached
+
+
+#: A program that is interrupted while it forks, as exactly as a user hardly can.
+FORKED = """
+import os, signal
+from pathlib import Path
+from horizont.modeldiff.process import Limits, SideProcess
+from horizont.modeldiff.sides import SideSpec
+from horizont.monitoring.noise import measure_noise
+os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))
+"""
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "measure_noise(80.0, lambda number: None)",
+        "side = SideSpec('A', 'plain', 'plain', Path('r'), 't', sys.executable, {});"
+        "SideProcess(side, Path(sys.argv[1]), Limits());time.sleep(60)",
+    ],
+)
+def test_an_interrupt_during_a_fork_is_not_lost(start: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", f"import sys, time\n{FORKED}\n{start}", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr.endswith("KeyboardInterrupt\n")
+    assert "Exception ignored" not in done.stderr

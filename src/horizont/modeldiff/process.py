@@ -77,7 +77,8 @@ class SideProcess:
         paths = (str(path) for path in (RUNNER, spec.recorder, folder))
         command = [spec.python, "-u", *paths, str(requests), str(answers)]
         try:
-            with self.log.open("wb") as output:
+            # An interrupt that arrives during a fork would be lost.
+            with self.log.open("wb") as output, defer_interrupts():
                 self._process = subprocess.Popen(
                     command,
                     env=environment,
@@ -91,6 +92,10 @@ class SideProcess:
                 )
         except OSError as error:
             raise SideFailed(f"{self.name}: {spec.python} does not start: {error}") from error
+        except KeyboardInterrupt:
+            if hasattr(self, "_process"):
+                self.close()
+            raise
         finally:
             os.close(requests)
             os.close(answers)

@@ -14,7 +14,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from horizont.monitoring.process_control import child_environment, parent_death_signal
+from horizont.monitoring.process_control import (
+    child_environment,
+    defer_interrupts,
+    parent_death_signal,
+)
 
 #: Fresh processes: the layout of memory, and with it the speed, differs from one to the next.
 PROCESSES = 8
@@ -47,16 +51,27 @@ def measure_noise(duration_s: float, on_process: Callable[[int], None]) -> list[
 
 def _run_process(duration_s: float) -> list[float]:
     threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
-    completed = subprocess.run(
-        [sys.executable, "-m", "horizont.monitoring.noise", str(duration_s)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        env=child_environment(**threads),
-        check=True,
-        start_new_session=True,  # a Ctrl-C is for the parent, which then kills the process
-        preexec_fn=parent_death_signal(signal.SIGKILL),
-    )
-    times_s: list[float] = json.loads(completed.stdout)
+    command = [sys.executable, "-m", "horizont.monitoring.noise", str(duration_s)]
+    process = None
+    try:
+        with defer_interrupts():  # one that arrives during a fork would be lost
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                env=child_environment(**threads),
+                start_new_session=True,  # a Ctrl-C is for the parent, which then kills the process
+                preexec_fn=parent_death_signal(signal.SIGKILL),  # noqa: PLW1509 - takes no lock
+            )
+        output, _ = process.communicate()
+    except BaseException:
+        if process is not None:
+            process.kill()
+            process.wait()
+        raise
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    times_s: list[float] = json.loads(output)
     return times_s
 
 

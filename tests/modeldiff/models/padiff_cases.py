@@ -26,9 +26,12 @@ def compared(case: tuple[str, str, float], options: dict[str, Any]) -> tuple[boo
     network, fault, at = case
     torch.manual_seed(0)
     model = planted(network, fault, at) if fault else build(network)
-    kind = type(model)  # PaDiff names its arguments, which hooks of the model do not expect
-    called = {"__call__": lambda self, x: kind.__call__(self, x)}
-    model.__class__ = type(kind.__name__, (kind,), called)
+    kind = type(model)
+
+    def call(self: Any, x: Any) -> Any:  # PaDiff names its arguments, hooks of the model do not
+        return kind.__call__(self, x)
+
+    model.__class__ = type(kind.__name__, (kind,), {"__call__": call})
     port = getattr(paddle.vision.models, network)()
     batch = np.random.default_rng(0).normal(0, 3, (2, 3, 64, 64)).astype("float32")
     names = {id(module): name for name, module in model.named_modules()}
