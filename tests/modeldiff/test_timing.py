@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from horizont.cli import main
 from horizont.modeldiff import Options, diff, timing
 from horizont.modeldiff.recording import Call
+from horizont.modeldiff.runner import CORES_PER_THREAD
 from horizont.modeldiff.timing import PartTimes, Profile
 from horizont.statistics.intervals import Estimate
 
@@ -100,3 +103,29 @@ def test_a_trace_needs_a_name_that_viewers_open(
     for path in (tmp_path / "step.txt", tmp_path / "missing" / "step.json"):
         assert main(["diff", "torch:a:b", "torch:a:b", "--input", "2x3", "--trace", str(path)]) == 3
         assert "--trace" in capsys.readouterr().err
+
+
+@pytest.mark.framework("pytorch")
+def test_what_is_timed_has_all_threads(tmp_path: Path) -> None:
+    program = "import torch; print(torch.get_num_threads())"
+    every = int(subprocess.check_output([sys.executable, "-c", program], text=True))
+    model, log = tmp_path / "model.py", tmp_path / "threads.txt"
+    model.write_text(
+        f"""
+import torch
+
+
+class Model(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(8, 4)
+
+    def forward(self, x):
+        with open({str(log)!r}, "a") as file:
+            print(torch.get_num_threads(), file=file)
+        return super().forward(x)
+"""
+    )
+    report = diff(f"torch:{model}:Model", f"torch:{model}:Model", "4x8", TIMED)
+    assert report.timing is not None
+    threads = [int(line) for line in log.read_text().split()]
+    assert (threads[0], threads[-1]) == (max(1, every // CORES_PER_THREAD), every)

@@ -8,6 +8,7 @@ are files in the formats of NumPy. Standard output belongs to the model.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import importlib
 import importlib.util
@@ -17,7 +18,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -32,6 +33,10 @@ FEWEST = 3
 
 #: The learning rate of timed steps, with which weights remain what they are.
 TIMED_RATE = 1e-9
+
+#: Of so many cores PyTorch gets one thread for recordings. These have small batches, in whose
+#: layers more threads wait for each other: on two cores up to ten times as long as one computes.
+CORES_PER_THREAD = 4
 
 
 class Mistake(Exception):
@@ -151,6 +156,11 @@ class Runner:
         gc.disable()  # a framework is hundreds of thousands of objects, none of them garbage
         self.module = load_recorder(recorder)
         gc.enable()
+        self._threads = [0, 0]  # of PyTorch: in recordings, and for what is timed
+        if torch := sys.modules.get("torch"):
+            every = torch.get_num_threads()
+            self._threads = [max(1, every // CORES_PER_THREAD), every]
+            torch.set_num_threads(self._threads[0])
         self.folder = folder
         self.recorders: dict[str, Any] = {}
         self.target: tuple[Any, dict[str, Any]] = (None, {})
@@ -239,17 +249,32 @@ class Runner:
 
     def time(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure the mean time of a part of the model as it is, without hooks."""
-        execute = self._part(request)
-        execute()  # the other side has used the caches since
-        count, start_s = 0, time.perf_counter()
-        while count < FEWEST or time.perf_counter() - start_s < request["seconds"]:
-            execute()
-            count += 1
-        return {"mean_s": (time.perf_counter() - start_s) / count, "count": count}
+        with self._all_threads():
+            execute = self._part(request)
+            execute()  # the other side has used the caches since
+            count, start_s = 0, time.perf_counter()
+            while count < FEWEST or time.perf_counter() - start_s < request["seconds"]:
+                execute()
+                count += 1
+            return {"mean_s": (time.perf_counter() - start_s) / count, "count": count}
 
     def profile(self, request: dict[str, Any]) -> dict[str, Any]:
         """Profile a part of the model: the calls of its operators."""
-        return {"operators": self.module.operators(self._part(request))}
+        with self._all_threads():
+            return {"operators": self.module.operators(self._part(request))}
+
+    @contextlib.contextmanager
+    def _all_threads(self) -> Iterator[None]:
+        """Let PyTorch use all threads, unless the model has set their number."""
+        torch, (recording, every) = sys.modules.get("torch"), self._threads
+        is_ours = torch is not None and every > 0 and torch.get_num_threads() == recording
+        try:
+            if torch is not None and is_ours:
+                torch.set_num_threads(every)
+            yield
+        finally:
+            if torch is not None and is_ours:
+                torch.set_num_threads(recording)
 
     def script(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return code that repeats what a layer, or the model before it, computes; "" if none."""
