@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from horizont.cli import main
+from horizont.config.system import framework_python
 from horizont.modeldiff import Options, diff, timing
 from horizont.modeldiff.recording import Call
 from horizont.modeldiff.runner import CORES_PER_THREAD
@@ -108,7 +108,8 @@ def test_a_trace_needs_a_name_that_viewers_open(
 @pytest.mark.framework("pytorch")
 def test_what_is_timed_has_all_threads(tmp_path: Path) -> None:
     program = "import torch; print(torch.get_num_threads())"
-    every = int(subprocess.check_output([sys.executable, "-c", program], text=True))
+    command = [framework_python("pytorch"), "-c", program]
+    every = int(subprocess.check_output(command, text=True))
     model, log = tmp_path / "model.py", tmp_path / "threads.txt"
     model.write_text(
         f"""
