@@ -265,7 +265,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _all_threads(self) -> Iterator[None]:
-        """Let PyTorch use all threads, unless the model has set their number."""
+        """Set the threads of PyTorch to all of them, unless the model has set their number."""
         torch, (recording, every) = sys.modules.get("torch"), self._threads
         is_ours = torch is not None and every > 0 and torch.get_num_threads() == recording
         try:
