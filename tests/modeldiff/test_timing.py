@@ -13,7 +13,6 @@ from horizont.cli import main
 from horizont.config.system import framework_python
 from horizont.modeldiff import Options, diff, timing
 from horizont.modeldiff.recording import Call
-from horizont.modeldiff.runner import CORES_PER_THREAD
 from horizont.modeldiff.timing import PartTimes, Profile
 from horizont.statistics.intervals import Estimate
 
@@ -129,4 +128,4 @@ class Model(torch.nn.Linear):
     report = diff(f"torch:{model}:Model", f"torch:{model}:Model", "4x8", TIMED)
     assert report.timing is not None
     threads = [int(line) for line in log.read_text().split()]
-    assert (threads[0], threads[-1]) == (max(1, every // CORES_PER_THREAD), every)
+    assert (threads[0], threads[-1]) == (max(1, every // 4), every)

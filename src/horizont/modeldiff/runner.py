@@ -18,9 +18,9 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,10 +33,6 @@ FEWEST = 3
 
 #: The learning rate of timed steps, with which weights remain what they are.
 TIMED_RATE = 1e-9
-
-#: Of so many cores PyTorch gets one thread for recordings. These have small batches, in whose
-#: layers more threads wait for each other: on two cores up to ten times as long as one computes.
-CORES_PER_THREAD = 4
 
 
 class Mistake(Exception):
@@ -156,11 +152,7 @@ class Runner:
         gc.disable()  # a framework is hundreds of thousands of objects, none of them garbage
         self.module = load_recorder(recorder)
         gc.enable()
-        self._threads = [0, 0]  # of PyTorch: in recordings, and for what is timed
-        if torch := sys.modules.get("torch"):
-            every = torch.get_num_threads()
-            self._threads = [max(1, every // CORES_PER_THREAD), every]
-            torch.set_num_threads(self._threads[0])
+        getattr(self.module, "limit_threads", lambda: None)()
         self.folder = folder
         self.recorders: dict[str, Any] = {}
         self.target: tuple[Any, dict[str, Any]] = (None, {})
@@ -263,18 +255,10 @@ class Runner:
         with self._all_threads():
             return {"operators": self.module.operators(self._part(request))}
 
-    @contextlib.contextmanager
-    def _all_threads(self) -> Iterator[None]:
-        """Set the threads of PyTorch to all of them, unless the model has set their number."""
-        torch, (recording, every) = sys.modules.get("torch"), self._threads
-        is_ours = torch is not None and every > 0 and torch.get_num_threads() == recording
-        try:
-            if torch is not None and is_ours:
-                torch.set_num_threads(every)
-            yield
-        finally:
-            if torch is not None and is_ours:
-                torch.set_num_threads(recording)
+    def _all_threads(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which a framework uses all threads, if it is limited otherwise."""
+        all_threads = getattr(self.module, "all_threads", contextlib.nullcontext)
+        return cast("contextlib.AbstractContextManager[None]", all_threads())
 
     def script(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return code that repeats what a layer, or the model before it, computes; "" if none."""

@@ -21,6 +21,7 @@ from .torch_layers import Entry, entries_of, read_weights, tied_layers, to_array
 from .torch_parts import divided, divisions_of
 from .torch_script import script_of_layer, script_of_tensor
 from .torch_tensors import checked, direction_of, first_tensor, projected, tensors_in
+from .torch_threads import all_threads, limit_threads  # noqa: F401 - the runner calls them
 from .torch_training import Loss, Optimizer
 
 #: The class of all layers.
