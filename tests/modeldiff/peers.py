@@ -1,8 +1,8 @@
 """What PaDiff finds of the planted faults: ``python -m tests.modeldiff.peers``, after `make pairs`.
 
 PaDiff compares models of PaddlePaddle and PyTorch, so the faults are those of networks that both
-have. Its tolerances are its defaults, and then the smallest with which it finds nothing where there
-is no fault.
+have. It gets its default tolerances, and larger ones for every element; a model without a fault
+shows which of them are usable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from tests.modeldiff.test_planted_faults import CASES, MODELS
 from tests.modeldiff.test_published_pairs import interpreter
 
 NETWORKS = ("resnet18", "mobilenet_v2")
-STRICT = [{"atol": each, "rtol": each, "compare_mode": "strict"} for each in (1e-5, 1e-4, 1e-3)]
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    *({"atol": each, "rtol": each, "compare_mode": "strict"} for each in (1e-5, 1e-4, 1e-3, 1e-2)),
+]
 
 
 def answers(environment: str, program: str, *arguments: Any) -> list[Any]:
@@ -31,8 +34,8 @@ def main() -> None:
     for network in NETWORKS:
         cases = [case for case in CASES if case[0] == network]
         truth = answers("pytorch", "first_differences.py", cases)
-        for options in [{}, *STRICT, {**STRICT[-1], "atol": 1e-2, "rtol": 1e-2}]:
-            every = [(network, "", 0.5), *cases]
+        every = [(network, "", 0.5), *cases]
+        for options in OPTIONS:
             healthy, *found = answers("padiff", "padiff_cases.py", every, options)
             layers = [layer for is_found, layer in found]
             right = sum(one == other != "" for one, other in zip(layers, truth, strict=True))

@@ -66,14 +66,14 @@ def _without_dropout() -> Iterator[None]:
             setattr(module, name, function)
 
 
-def is_of_keras_2(model: Any) -> bool:
+def _is_of_keras_2(model: Any) -> bool:
     """Whether a model is one of the package tf_keras."""
     return any(each.__module__.startswith("tf_keras.") for each in type(model).__mro__)
 
 
 def _callable(model: Any) -> Callable[..., Any]:
     """Return what computes the result of a batch: the model, or its function for serving."""
-    if hasattr(model, "_flatten_layers") and not is_of_keras_2(model):
+    if hasattr(model, "_flatten_layers") and not _is_of_keras_2(model):
         raise TypeError("the callable returned a model of Keras: write keras: before it, not tf:")
     if callable(model):
         return model

@@ -12,10 +12,10 @@ import torch
 
 #: Of so many cores one thread is used for recordings. These have small batches, in whose layers
 #: more threads wait for each other: on two cores up to ten times as long as one computes.
-CORES_PER_THREAD = 4
+_CORES_PER_THREAD = 4
 
 _EVERY = torch.get_num_threads()
-_RECORDING = max(1, _EVERY // CORES_PER_THREAD)
+_RECORDING = max(1, _EVERY // _CORES_PER_THREAD)
 
 
 def limit_threads() -> None:
