@@ -13,13 +13,14 @@ import pytest
 from horizont.errors import UserError
 from horizont.modeldiff.attended import attended, rotated
 from horizont.modeldiff.attention import identify_attention
+from horizont.modeldiff.common_shapes import unpadded
 from horizont.modeldiff.distances import (
+    NOISE_ULPS,
     Difference,
     differences,
     distance,
     first_of_each,
     training_values,
-    unpadded,
 )
 from horizont.modeldiff.functions import FUNCTIONS, RESULTS, STEPS, repaired
 from horizont.modeldiff.glue import Glue
@@ -562,6 +563,20 @@ def test_a_gradient_that_one_side_does_not_compute_as_zero_raises_no_alarm() -> 
     assert values["gradient|l|bias"] == values["update|l|bias"] == 0.0
     values = training_values([pair], recording(100 * eps, outer=0.0), zero, weights)
     assert values["gradient|l|bias"] > 1
+
+
+def test_a_gradient_just_above_the_rounding_of_all_is_within_ten_times_its_noise() -> None:
+    pair, eps = Pair(layer("l"), layer("l")), float(np.finfo(np.float64).eps)
+    weights = {"l|kernel": np.full((3, 4), 1.1), "l|bias": np.zeros(3)}
+    plain, rerun, other = (recording(1e-6 + n * eps, outer=0.0) for n in (0, 8, 70))
+    noise = training_values([pair], rerun, plain, weights, NOISE_ULPS)
+    found = differences(training_values([pair], other, plain, weights), [noise])
+    assert not any(each.exceeds for each in found)
+    noise = training_values(
+        [pair], recording(1e-6 + 2 * eps, outer=0.0), plain, weights, NOISE_ULPS
+    )
+    found = differences(training_values([pair], other, plain, weights), [noise])
+    assert [each.key for each in found if each.exceeds] == ["gradient|l|bias", "update|l|bias"]
 
 
 def test_the_noise_of_an_update_is_at_least_that_of_its_gradient() -> None:

@@ -20,17 +20,16 @@ from functools import cached_property
 
 import numpy as np
 
+from horizont.modeldiff.common_shapes import same_examples, unpadded, without_zeros
 from horizont.modeldiff.distances import (
+    NOISE_ULPS,
     Difference,
     Values,
     differences,
     forward_values,
     further_results,
     in_names_of_a,
-    same_examples,
     training_values,
-    unpadded,
-    without_zeros,
 )
 from horizont.modeldiff.evaluations import (
     fed_tensors,
@@ -336,7 +335,7 @@ class Comparison:
     def _trained(self, side: str, one: Recording, other: Recording) -> Values:
         """Return the distances of two trainings of a side, by the names of side A."""
         weights = self.training_weights_a if side == "a" else self.training_weights
-        values = training_values(self._own_pairs(side), one, other, weights)
+        values = training_values(self._own_pairs(side), one, other, weights, NOISE_ULPS)
         return self._renamed(values, side)
 
     def _own_pairs(self, side: str) -> list[Pair]:

@@ -11,25 +11,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
 from horizont.equivalence.bounds import (
     EVIDENCE_BOUND,
     MAX_BOUND,
+    NOISE_FACTOR,
     float32_bound,
     float64_bound,
     norm,
 )
-from horizont.modeldiff.pairing import STATISTICS, Pair, flattened
+from horizont.modeldiff.common_shapes import aligned, cropped, unpadded
+from horizont.modeldiff.pairing import STATISTICS, Pair
 from horizont.modeldiff.recording import UPDATE_RATE, Array, Recording
 
 #: What gradients differ by at most from those with a common factor.
 FACTOR_BOUND = 1e-6
 
-#: Units in the last place of all gradients together, of which no smaller one says anything.
-_ROUNDING_ULPS = 4.0
+#: Units in the last place of all gradients together, which rounding alone may add to one of them,
+#: as to that of attention to one step, which is zero. Of noise, which a bound is a multiple of, as
+#: many are the same multiple.
+ROUNDING_ULPS = 4.0
+NOISE_ULPS = ROUNDING_ULPS / NOISE_FACTOR
 
 
 @dataclass(frozen=True)
@@ -84,104 +88,6 @@ def distance(a: Array, b: Array, scale: float = 0.0, rounding: float = 0.0) -> f
     return difference / scale if scale > 0 else float("inf")
 
 
-def aligned(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return two arrays in one shape, if they differ only in steps, examples or joined axes."""
-    a, b = same_examples(*same_steps(a, b))
-    return a, flattened(b, a)
-
-
-def same_steps(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return two outputs of a recurrent layer, of which one side may return only the last step."""
-    if a.ndim == 3 and a[:, -1].shape == b.shape:
-        return a[:, -1], b
-    if b.ndim == 3 and b[:, -1].shape == a.shape:
-        return a, b[:, -1]
-    return a, b
-
-
-def same_examples(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return two arrays, of which one side may compute only one example for all of them."""
-    if a.shape[1:] == b.shape[1:] and a.ndim and 1 in (len(a), len(b)):
-        return tuple(np.broadcast_arrays(a, b))  # type: ignore[return-value]
-    return a, b
-
-
-def unpadded(pair: Pair, a: Array, b: Array) -> tuple[Array, Array, list[list[list[int]]]]:
-    """Return inputs of a convolution without zeros that a layer before it has added.
-
-    Returns
-    -------
-    tuple
-        Both inputs, and the zeros of each side before and after each axis of space.
-    """
-    none = [[[0, 0] for _ in range(2, each.ndim)] for each in (a, b)]
-    if pair.a.kind != "convolution" or a.ndim != b.ndim or a.shape == b.shape:
-        return a, b, none
-    is_a = a.size > b.size
-    smaller, larger = (b, a) if is_a else (a, b)
-    cuts = explicit_padding(smaller.shape, larger)
-    if cuts is None:
-        return a, b, none
-    inner = larger[(slice(None), slice(None), *(slice(i, n - j) for (i, j), n in cuts))]
-    none[0 if is_a else 1] = [list(zeros) for zeros, _ in cuts]
-    return (inner, smaller, none) if is_a else (smaller, inner, none)
-
-
-def cropped(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return outputs of which one side may cut rows and columns later, without those."""
-    surplus = [one - other for one, other in zip(a.shape, b.shape, strict=False)]
-    if a.ndim != b.ndim or any(surplus[:2]) or not any(surplus):
-        return a, b
-    if min(surplus) < 0:
-        return cropped(b, a)[::-1] if max(surplus) <= 0 else (a, b)
-    parts = []
-    for start in product(*(range(each + 1) for each in surplus[2:])):
-        part = a
-        for axis, first in enumerate(start, 2):
-            part = part.take(range(first, first + b.shape[axis]), axis)
-        parts.append(part)
-    return min(parts, key=lambda part: distance(part, b)), b
-
-
-def explicit_padding(
-    shape: Sequence[int], padded: Array
-) -> list[tuple[tuple[int, int], int]] | None:
-    """Return the zeros before and after each axis of space, with the size of the axis."""
-    cuts = []
-    for axis in range(2, padded.ndim):
-        total = padded.shape[axis] - shape[axis]
-        slices = np.moveaxis(padded, axis, 0)
-        before, after = _zeros(slices, total), _zeros(slices[::-1], total)
-        if total < 0 or before + after < total:
-            return None
-        # Where the content has zeros, too, as many on each side, or one more after it.
-        before = before if before + after == total else total // 2
-        cuts.append(((before, total - before), padded.shape[axis]))
-    return cuts
-
-
-def without_zeros(a: Array, b: Array) -> tuple[Array, Array, list[list[int]]]:
-    """Return two images without the zeros around both, and how many there were on each axis."""
-    if a.shape != b.shape:
-        return a, b, []
-    found, inner = [], [slice(None), slice(None)]
-    both = (a != 0) | (b != 0)
-    for axis in range(2, a.ndim):
-        size, slices = a.shape[axis], np.moveaxis(both, axis, 0)
-        limit = size if both.any() else 0
-        found.append([_zeros(slices, limit), _zeros(slices[::-1], limit)])
-        inner.append(slice(found[-1][0], size - found[-1][1]))
-    return a[tuple(inner)], b[tuple(inner)], found
-
-
-def _zeros(slices: Array, limit: int) -> int:
-    """Return how many slices at the start hold only zeros, up to a limit."""
-    number = 0
-    while number < limit and not slices[number].any():
-        number += 1
-    return number
-
-
 def forward_values(
     pairs: Iterable[Pair], a: Recording, b: Recording, with_inputs: bool = False
 ) -> Values:
@@ -216,14 +122,21 @@ def further_results(a: Recording, b: Recording) -> list[str]:
 
 
 def training_values(
-    pairs: Iterable[Pair], a: Recording, b: Recording, weights_b: Mapping[str, Array]
+    pairs: Iterable[Pair],
+    a: Recording,
+    b: Recording,
+    weights_b: Mapping[str, Array],
+    ulps: float = ROUNDING_ULPS,
 ) -> Values:
-    """Return the distances of result, loss, gradients, updates and running statistics."""
+    """Return the distances of result, loss, gradients, updates and running statistics.
+
+    Of the difference of two gradients, so many units in the last place of all are subtracted.
+    """
     found = _result_values(a, b)
     if "loss" in a and "loss" in b:
         # A loss is a sum, too, and may be small by cancellation.
         found["loss"] = distance(a["loss"], b["loss"], norm(b["result"]) / len(b["result"]) ** 0.5)
-    rounding = max(map(_gradient_rounding, (a, b)))
+    rounding = ulps * max(map(_gradient_unit, (a, b)))
     for pair in pairs:
         for role_a, role_b in pair.shared_roles:
             one, other = f"{pair.a.name}|{role_a}", f"{pair.b.name}|{role_b}"
@@ -245,11 +158,11 @@ def training_values(
     return found
 
 
-def _gradient_rounding(recording: Recording) -> float:
-    """Return what rounding alone may add to a gradient, as to that of attention to one step."""
+def _gradient_unit(recording: Recording) -> float:
+    """Return the unit in the last place of all gradients together."""
     gradients = [each for key, each in recording.items() if key.startswith("gradient|")]
     eps = max((float(np.finfo(each.dtype).eps) for each in gradients), default=0.0)
-    return _ROUNDING_ULPS * eps * math.hypot(*map(norm, gradients))
+    return eps * math.hypot(*map(norm, gradients))
 
 
 def in_names_of_a(values: Values, pairs: Sequence[Pair]) -> Values:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from horizont.modeldiff.distances import Difference, unpadded
+from horizont.modeldiff.common_shapes import unpadded
+from horizont.modeldiff.distances import Difference
 from horizont.modeldiff.pairing import Pair, flattened
 from horizont.modeldiff.recording import Array, Recording, Repair
 

@@ -12,8 +12,9 @@ from math import inf
 
 import numpy as np
 
+from horizont.modeldiff.common_shapes import unpadded
 from horizont.modeldiff.comparison import Comparison
-from horizont.modeldiff.distances import Difference, distance, unpadded
+from horizont.modeldiff.distances import Difference, distance
 from horizont.modeldiff.glue_rules import input_candidate
 from horizont.modeldiff.process import RunFailed
 from horizont.modeldiff.recording import Array, Recording, Repair, Request

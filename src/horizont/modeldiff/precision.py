@@ -15,7 +15,8 @@ from itertools import takewhile
 import numpy as np
 
 from horizont.equivalence.bounds import norm
-from horizont.modeldiff.distances import Difference, aligned, distance, unpadded
+from horizont.modeldiff.common_shapes import aligned, unpadded
+from horizont.modeldiff.distances import Difference, distance
 from horizont.modeldiff.identification import IDENTITY_BOUND, is_copy, is_single
 from horizont.modeldiff.pairing import Pair
 from horizont.modeldiff.recording import Array, Layer, Recording

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from horizont.modeldiff.distances import unpadded
+from horizont.modeldiff.common_shapes import unpadded
 from horizont.modeldiff.pairing import Pair
 from horizont.modeldiff.recording import Recording, Repair
 
