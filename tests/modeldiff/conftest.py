@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from horizont.config.system import FRAMEWORKS, framework_python, installed_version
-from tests.modeldiff import warm_interpreter
+from tests.modeldiff import environments, warm_interpreter
 
 #: What is imported before a side starts; PyTorch imports the last one for its first optimizer.
 MODULES = {
@@ -23,25 +24,41 @@ MODULES = {
 }
 
 
+#: What is imported before a side of a published model starts, by the name of its environment.
+PUBLISHED = {
+    "pytorch": ["torch", "torch._dynamo", "published", "timm", "torchvision", "transformers"],
+    "keras-tensorflow": ["tensorflow", "keras"],
+}
+
+MODELS = Path(__file__).parent / "models"
+
+
+def _serve(
+    address: Path, python: str, modules: Sequence[str], interpreter: Path
+) -> subprocess.Popen[bytes]:
+    """Start a server of sides, and write a program that stands for its interpreter."""
+    program = str(Path(warm_interpreter.__file__))
+    words = [python, program, "serve", str(address), *modules]
+    null, paths = subprocess.DEVNULL, {**os.environ, "PYTHONPATH": str(MODELS)}
+    server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=null, stderr=null, env=paths)
+    while not address.exists():
+        assert server.poll() is None
+        time.sleep(0.01)
+    words = [sys.executable, "-IS", program, "run", str(address), python]
+    interpreter.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    interpreter.chmod(0o755)
+    return server
+
+
 @pytest.fixture(scope="session")
 def interpreters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """Start a server for each framework, and write a program that stands for its interpreter."""
+    """Start a server for each framework, and return what stands for the interpreters."""
     folder = tmp_path_factory.mktemp("warm")
-    program = str(Path(warm_interpreter.__file__))
-    servers, programs = [], {}
-    for framework in filter(installed_version, FRAMEWORKS):
-        python, address = framework_python(framework), folder / f"{framework}.socket"
-        words = [python, program, "serve", str(address), *MODULES.get(framework, ())]
-        null = subprocess.DEVNULL
-        server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=null, stderr=null)
-        while not address.exists():
-            assert server.poll() is None
-            time.sleep(0.01)
-        servers.append(server)
-        programs[framework] = interpreter = folder / framework
-        words = [sys.executable, "-IS", program, "run", str(address), python]
-        interpreter.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-        interpreter.chmod(0o755)
+    programs = {name: folder / name for name in filter(installed_version, FRAMEWORKS)}
+    servers = [
+        _serve(folder / f"{name}.socket", framework_python(name), MODULES.get(name, ()), program)
+        for name, program in programs.items()
+    ]
     yield programs
     for server in servers:
         server.communicate()  # its standard input ends
@@ -53,3 +70,17 @@ def _use_interpreters(interpreters: dict[str, Path]) -> Iterator[None]:
         for framework, interpreter in interpreters.items():
             patch.setenv(f"HORIZONT_{framework.upper()}_PYTHON", str(interpreter))
         yield
+
+
+@pytest.fixture(scope="session")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Start servers for the environments of published packages that are there."""
+    folder, servers = tmp_path_factory.mktemp("published"), []
+    for name, modules in PUBLISHED.items():
+        if (python := environments.python_of(name)).exists():
+            servers.append(_serve(folder / f"{name}.socket", str(python), modules, folder / name))
+            environments.servers[name] = folder / name
+    yield
+    environments.servers.clear()
+    for server in servers:
+        server.communicate()

@@ -1,8 +1,8 @@
-"""What PaDiff finds of the planted faults: ``python -m tests.modeldiff.peers``, after `make pairs`.
+"""What others find of the planted faults: ``python -m tests.modeldiff.peers``, after `make pairs`.
 
-PaDiff compares models of PaddlePaddle and PyTorch, so the faults are those of networks that both
-have. It gets its default tolerances, and larger ones for every element; a model without a fault
-shows which of them are usable.
+The usual checks compare a model with its faulty copy, with the same weights. PaDiff compares models
+of PaddlePaddle and PyTorch, so the faults are those of networks that both have. It gets its default
+tolerances, and larger ones for every element; a model without a fault shows which are usable.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import json
 import subprocess
 from typing import Any
 
+from tests.modeldiff.environments import interpreter
 from tests.modeldiff.test_planted_faults import CASES, MODELS
-from tests.modeldiff.test_published_pairs import interpreter
 
 NETWORKS = ("resnet18", "mobilenet_v2")
 OPTIONS: list[dict[str, Any]] = [
@@ -29,8 +29,25 @@ def answers(environment: str, program: str, *arguments: Any) -> list[Any]:
     return list(json.loads(lines[-1]))
 
 
-def main() -> None:
-    """Print how many faults are found, and for how many the first layer is the right one."""
+def usual_checks() -> None:
+    """Print how many faults each usual check finds, and how many first layers are right."""
+    found = answers("pytorch", "usual_checks.py", CASES)
+    truth = answers("pytorch", "first_differences.py", CASES)
+    for check in ("result", "layers", "gradients", "transformers"):
+        asked = [each[check] for each in found if each[check] is not None]
+        print(f"{check}: {sum(asked)} of {len(asked)} faults found")
+    layers = [each["first layer"] for each in found]
+    right = sum(one == other != "" for one, other in zip(layers, truth, strict=True))
+    print(f"{right} of {sum(map(bool, truth))} first layers right")
+    missed = [
+        case[:2] for case, each in zip(CASES, found, strict=True)
+        if not any(value for name, value in each.items() if name != "first layer")
+    ]  # fmt: skip
+    print(f"found by none of them: {missed}", flush=True)
+
+
+def padiff() -> None:
+    """Print what PaDiff finds with each of its options."""
     for network in NETWORKS:
         cases = [case for case in CASES if case[0] == network]
         truth = answers("pytorch", "first_differences.py", cases)
@@ -48,4 +65,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    usual_checks()
+    padiff()

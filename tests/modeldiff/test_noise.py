@@ -14,7 +14,9 @@ import pytest
 
 from horizont.modeldiff import Options, diff
 from horizont.modeldiff.inputs import make_batch
-from tests.modeldiff.test_published_pairs import interpreter
+from tests.modeldiff.environments import interpreter
+
+pytestmark = pytest.mark.usefixtures("published")
 
 MODELS = Path(__file__).parent / "models"
 SIZES = {"transformers": "2x16:1000", "timm": "2x3x64x64", "torchvision": "2x3x64x64"}

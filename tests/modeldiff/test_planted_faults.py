@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from horizont.modeldiff import Options, Report, diff
-from tests.modeldiff.test_published_pairs import interpreter
+from tests.modeldiff.environments import interpreter
+
+pytestmark = pytest.mark.usefixtures("published")
 
 MODELS = Path(__file__).parent / "models" / "planted.py"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ import yaml
 
 from horizont.modeldiff import Options, diff
 from horizont.modeldiff.process import Limits
+from tests.modeldiff.environments import interpreter
 
-ROOT = Path(__file__).parents[2]
 MODELS = Path(__file__).parent / "models"
 
 #: Packages of PyTorch whose models are made by their names.
@@ -33,14 +32,7 @@ PAIRS: dict[str, dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_name("published_pairs.yaml").read_text(encoding="utf-8")
 )
 
-FOLDER = Path(os.environ.get("HORIZONT_PAIRS", ROOT / ".venv" / "pairs"))
-
-
-def interpreter(name: str) -> str:
-    path = FOLDER / name / "bin" / "python"
-    if not path.exists():
-        pytest.skip(f"no environment {name}: run `make pairs`")
-    return str(path)
+pytestmark = pytest.mark.usefixtures("published")
 
 
 @pytest.mark.framework("pytorch")

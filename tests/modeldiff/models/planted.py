@@ -149,7 +149,8 @@ def _attention(heads: int = 4, scale: float = 0.25, causal: bool = False) -> Any
             if causal:
                 hidden = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1)
                 scores = scores.masked_fill(hidden, -torch.inf)
-            return ((scores.softmax(-1) @ v).transpose(1, 2).flatten(2),)
+            chosen = scores.softmax(-1)
+            return (chosen @ v).transpose(1, 2).flatten(2), chosen
 
         layer.forward = forward
 
