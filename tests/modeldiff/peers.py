@@ -12,7 +12,7 @@ import subprocess
 from typing import Any
 
 from tests.modeldiff.environments import interpreter
-from tests.modeldiff.test_planted_faults import CASES, MODELS
+from tests.modeldiff.test_planted_faults import CASES, MODELS, OF_NETWORKS
 
 NETWORKS = ("resnet18", "mobilenet_v2")
 OPTIONS: list[dict[str, Any]] = [
@@ -31,11 +31,17 @@ def answers(environment: str, program: str, *arguments: Any) -> list[Any]:
 
 def usual_checks() -> None:
     """Print how many faults each usual check finds, and how many first layers are right."""
-    found = answers("pytorch", "usual_checks.py", CASES)
+    healthy = [(network, "", 0.5) for network in OF_NETWORKS]
+    every = answers("pytorch", "usual_checks.py", [*healthy, *CASES])
+    alarms, found = every[: len(healthy)], every[len(healthy) :]
     truth = answers("pytorch", "first_differences.py", CASES)
     for check in ("result", "layers", "gradients", "transformers"):
         asked = [each[check] for each in found if each[check] is not None]
-        print(f"{check}: {sum(asked)} of {len(asked)} faults found")
+        networks = [name for name, each in zip(OF_NETWORKS, alarms, strict=True) if each[check]]
+        print(
+            f"{check}: {sum(asked)} of {len(asked)} faults found, alarms without a fault: "
+            f"{', '.join(networks) or 'none'}"
+        )
     layers = [each["first layer"] for each in found]
     right = sum(one == other != "" for one, other in zip(layers, truth, strict=True))
     print(f"{right} of {sum(map(bool, truth))} first layers right")

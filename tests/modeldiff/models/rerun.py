@@ -20,7 +20,7 @@ def build(
     package: str,
     name: str,
     seed: int = 0,
-    threads: int = 2,
+    threads: int = 1,
     channels_last: bool = False,
     own_algorithms: bool = False,
     reversed_sums: bool = False,
