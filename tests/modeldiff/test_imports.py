@@ -13,8 +13,10 @@ from horizont.modeldiff.sides import recorders
 PACKAGE = Path(__file__).parents[2] / "src" / "horizont" / "modeldiff"
 FOREIGN = [
     PACKAGE / f"{name}.py"
-    for name in ("runner", "functions", "attended", "running_statistics", "code_lines", "dump")
-]
+    for name in (
+        "runner", "functions", "attended", "rows", "running_statistics", "code_lines", "dump",
+    )
+]  # fmt: skip
 OWN = {
     "torch": {"torch"},
     "keras": {"keras", "tensorflow"},

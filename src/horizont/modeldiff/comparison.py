@@ -20,7 +20,6 @@ from functools import cached_property
 
 import numpy as np
 
-from horizont.modeldiff.common_shapes import same_examples, unpadded, without_zeros
 from horizont.modeldiff.distances import (
     NOISE_ULPS,
     Difference,
@@ -35,11 +34,11 @@ from horizont.modeldiff.evaluations import (
     fed_tensors,
     statistics_after,
 )
-from horizont.modeldiff.glue import Glue, all_steps
+from horizont.modeldiff.glue import Glue, glue_before
 from horizont.modeldiff.glue_rules import input_candidate, result_candidate, same_inputs
 from horizont.modeldiff.inputs import displaced, moved, moved_statistics, rounded
 from horizont.modeldiff.norm_forms import norm_candidates
-from horizont.modeldiff.pairing import Pair, Pairing, flattened, neutral_weights, transfer
+from horizont.modeldiff.pairing import Pair, Pairing, neutral_weights, transfer
 from horizont.modeldiff.precision import Precision
 from horizont.modeldiff.process import RunFailed
 from horizont.modeldiff.recording import Array, Recording, Repair, Request, Side
@@ -52,9 +51,6 @@ from horizont.modeldiff.repairs import (
     setting_candidates,
     tied_candidates,
 )
-
-#: How many layers before an input may have computed it.
-_REACH = 10
 
 #: How many recordings of side A are stored.
 _STORED = 4
@@ -233,7 +229,7 @@ class Comparison:
                 repairs = tuple(replace(each, layer=name) for each in first.repairs)
                 found[name] = replace(first, layers=(), repairs=repairs)
                 continue
-            glue = self.glue(pair, number, fed, "input")
+            glue = self.glue(number, fed)
             candidate = input_candidate(glue)
             if candidate is not None and not candidate.what:
                 first = found.get(candidate.follows)
@@ -243,32 +239,15 @@ class Comparison:
                 found[name] = candidate
         between = list(found.values())
         if "result" in diverging and self.pairs:
-            glue = self.glue(self.pairs[-1], len(self.pairs), fed, "result")
+            glue = self.glue(len(self.pairs), fed)
             between += [each] if (each := result_candidate(glue)) else []
         settings = setting_candidates(self.pairs, self.plain_a, self.evaluation_b)
         norms = norm_candidates(self.pairs, fed, self.evaluation_b, self.weights)
         return settings + tied_candidates(self.pairs) + merged(between) + norms
 
-    def glue(self, pair: Pair, number: int, fed: Recording, quantity: str) -> Glue:
-        """Return what both sides compute before a layer, or the result, from the same outputs."""
-        outputs, inputs, inputs_a = {}, {}, {}
-        for before in reversed(self.pairs[max(number - _REACH, 0) : number]):
-            name, own = f"output|{before.b.name}", f"output|{before.a.name}"
-            if name in self.evaluation_b and own in fed:
-                outputs[before.a.name] = all_steps(fed[own], self.evaluation_b[name])
-            name, own = f"input|{before.b.name}", f"input|{before.a.name}"
-            if name in self.evaluation_b and own in fed:
-                inputs[own], inputs_a[own] = self.evaluation_b[name], fed[own]
-        if quantity == "result":
-            both = fed["result"], self.evaluation_b["result"]
-            return Glue("", outputs, *both, inputs, inputs_a)
-        one = fed[f"input|{pair.a.name}"]
-        other = self.evaluation_b[f"input|{pair.b.name}"]
-        one, other, (zeros, _) = unpadded(pair, *same_examples(one, flattened(other, one)))
-        sizes = {each.shape[2:] for each in outputs.values()}
-        if pair.a.kind == "convolution" and not (np.any(zeros) or one.shape[2:] in sizes):
-            one, other, zeros = without_zeros(one, other)
-        return Glue(pair.a.name, outputs, one, other, inputs, inputs_a, zeros)
+    def glue(self, number: int, fed: Recording) -> Glue:
+        """Return what both sides compute before a layer; after the last one, before the result."""
+        return glue_before(self.pairs, number, fed, self.evaluation_b, self.weights_a)
 
     @cached_property
     def projection(self) -> Array:

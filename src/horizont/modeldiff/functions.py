@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .attended import attended, part_of
+from .rows import PARAMETER, sequence_of  # noqa: F401 - recorders get the name with these functions
 from .running_statistics import (  # noqa: F401 - recorders get them with these functions
     add_statistics,
     change_momentum,
@@ -138,11 +139,12 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         ``gradient``, which is stopped, and nothing else; ``zeros``, which remain before and after
         each axis of space, around all else; ``parts``, changes whose tensors are put side by side
         on an ``axis``, and nothing else. Or, in this order: ``from``, the tensor that it is
-        computed from, by default itself; ``attention``, see `attended`, or a ``product``, in the
-        place of that tensor; ``plus``, another tensor, times ``factor``; ``constant``, of one
-        example; ``function``, a name of `FUNCTIONS`, `RESULTS` or `ROUNDINGS`; ``times``, another
-        tensor after the function ``gate``; ``step weights``, with which the steps of each sequence
-        add up; ``pool``, ``max`` or ``mean``, over windows of a ``size``, 0 for all of an image,
+        computed from, by default itself; ``attention``, see `attended`, ``rows``, see
+        `sequence_of`, or a ``product``, in the place of that tensor; ``plus``, another tensor,
+        times ``factor``; ``constant``, of one example; ``function``, a name of `FUNCTIONS`,
+        `RESULTS` or `ROUNDINGS`; ``times``, another tensor after the function ``gate``;
+        ``step weights``, with which the steps of each sequence add up; ``pool``, ``max`` or
+        ``mean``, over windows of a ``size``, 0 for all of an image,
         with a ``stride`` and ``padding`` before and after, whose zeros are ``counted`` in a mean or
         not; ``resize``, a name of `RESIZED`, by ``times larger``; ``unflatten``, whether the
         features of images of ``sizes``, ``CHW``, have channels ``first`` or ``last``; ``flatten``,
@@ -150,7 +152,8 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         one; ``order``, a permutation of an ``axis``; ``scale`` and ``shift``, or ``scales`` and
         ``shifts`` of the channels on an ``axis``.
     live
-        Outputs of layers by name, and inputs as ``input|name``, as the model has them.
+        Outputs of layers by name, inputs as ``input|name``, and what belongs to no layer as
+        ``parameter|name``, as the model has them.
     """
     if zeros := change.get("zeros"):
         rest = {key: each for key, each in change.items() if key != "zeros"}
@@ -159,12 +162,7 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         return m.stop(value)
     if parts := change.get("parts"):
         return _side_by_side(m, [repaired(m, value, each, live) for each in parts], change["axis"])
-    value = live.get(change.get("from", ""), value)
-    if attention := change.get("attention"):
-        value = attended(m, attention, live)
-    if product := change.get("product"):
-        argument, factor = (part_of(m, live, product[key]) for key in ("argument", "factor"))
-        value = function_of(product["function"])(m, argument) * factor
+    value = _source(m, value, change, live)
     if other := change.get("plus"):
         value = value + change["factor"] * live[other]
     if constant := change.get("constant"):
@@ -185,6 +183,19 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         factors, summands = (np.reshape(change[key], shape) for key in ("scales", "shifts"))
         return value * m.like(factors, value) + m.like(summands, value)
     return value * change.get("scale", 1) + change.get("shift", 0)
+
+
+def _source(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -> Any:
+    """Return what a tensor is computed from."""
+    value = live.get(change.get("from", ""), value)
+    if attention := change.get("attention"):
+        value = attended(m, attention, live)
+    if rows := change.get("rows"):
+        value = sequence_of(m, rows, live)
+    if product := change.get("product"):
+        argument, factor = (part_of(m, live, product[key]) for key in ("argument", "factor"))
+        value = function_of(product["function"])(m, argument) * factor
+    return value
 
 
 def _padded(m: Any, value: Any, zeros: list[list[int]], sign: int = 1) -> Any:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from horizont.modeldiff.common_shapes import same_examples, unpadded, without_zeros
 from horizont.modeldiff.identification import IDENTITY_BOUND, largest
-from horizont.modeldiff.recording import Array, Repair
+from horizont.modeldiff.pairing import Pair, flattened
+from horizont.modeldiff.recording import Array, Recording, Repair
 from horizont.modeldiff.repairs import Candidate
 
 #: The parts of what lies between two layers, and how a candidate calls them.
@@ -39,6 +42,9 @@ _OF_PARTS = {
 }
 
 
+#: How many layers before one are searched for what its input is computed from.
+_REACH = 10
+
 #: With fewer, functions of other elements may look like one of each.
 _LEAST_ELEMENTS = 100
 
@@ -58,6 +64,8 @@ class Glue:
         Inputs of these layers on side B, as ``input|name``.
     inputs_a
         The same of side A.
+    parameters
+        What belongs to no layer, by names on side A; both sides have the same.
     zeros
         What side A pads its input with before and after each axis of space, which is not in `a`.
     """
@@ -69,6 +77,7 @@ class Glue:
     inputs: dict[str, Array] = field(default_factory=dict)
     inputs_a: dict[str, Array] = field(default_factory=dict)
     zeros: list[list[int]] = field(default_factory=list)
+    parameters: dict[str, Array] = field(default_factory=dict)
 
     @property
     def sources(self) -> dict[str, Array]:
@@ -79,6 +88,41 @@ class Glue:
     def sources_a(self) -> dict[str, Array]:
         """The same of side A."""
         return {**self.outputs, **self.inputs_a}
+
+
+def glue_before(
+    pairs: Sequence[Pair], number: int, a: Recording, b: Recording, weights: Mapping[str, Array]
+) -> Glue:
+    """Return what both sides compute before a layer; after the last one, before the result.
+
+    Parameters
+    ----------
+    weights
+        The weights of both sides by their names on side A.
+    """
+    outputs, inputs, inputs_a = {}, {}, {}
+    for before in reversed(pairs[max(number - _REACH, 0) : number]):
+        name, own = f"output|{before.b.name}", f"output|{before.a.name}"
+        if name in b and own in a:
+            outputs[before.a.name] = all_steps(a[own], b[name])
+        name, own = f"input|{before.b.name}", f"input|{before.a.name}"
+        if name in b and own in a:
+            inputs[own], inputs_a[own] = b[name], a[own]
+    if number == len(pairs):
+        return Glue("", outputs, a["result"], b["result"], inputs, inputs_a)
+    pair = pairs[number]
+    one, other = a[f"input|{pair.a.name}"], b[f"input|{pair.b.name}"]
+    one, other, (zeros, _) = unpadded(pair, *same_examples(one, flattened(other, one)))
+    sizes = {each.shape[2:] for each in outputs.values()}
+    if pair.a.kind == "convolution" and not (np.any(zeros) or one.shape[2:] in sizes):
+        one, other, zeros = without_zeros(one, other)
+    parameters = {
+        each.a.name: weights[f"{each.a.name}|{role}"]
+        for each in pairs
+        if f"output|{each.a.name}" not in a and len(each.a.shapes) == 1
+        for role in each.a.shapes
+    }
+    return Glue(pair.a.name, outputs, one, other, inputs, inputs_a, zeros, parameters)
 
 
 def glue_candidate(glue: Glue, what: str, a: str, b: str, value: dict[str, Any]) -> Candidate:

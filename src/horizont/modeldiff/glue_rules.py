@@ -49,6 +49,7 @@ from horizont.modeldiff.repairs import (
     is_rounding,
 )
 from horizont.modeldiff.rotations import described
+from horizont.modeldiff.row_rules import sequence_rows
 from horizont.modeldiff.step_weights import weighted_steps
 from horizont.modeldiff.summands import linear_difference
 
@@ -270,7 +271,7 @@ GLUE: tuple[GlueRule, ...] = (
 
 
 #: Rules for what no other one identifies on both sides.
-_IF_UNKNOWN: tuple[GlueRule, ...] = (linear_difference, weighted_steps)
+_IF_UNKNOWN: tuple[GlueRule, ...] = (sequence_rows, linear_difference, weighted_steps)
 
 
 def input_candidate(glue: Glue) -> Candidate | None:

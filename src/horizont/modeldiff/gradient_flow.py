@@ -53,7 +53,7 @@ def _following(comparison: Comparison, number: int, fed: Recording) -> Iterator[
     for place, pair in enumerate(comparison.pairs[: number + 1 + _REACH]):
         has_input = f"input|{pair.a.name}" in fed
         if place > number and has_input and f"input|{pair.b.name}" in comparison.evaluation_b:
-            yield comparison.glue(pair, place, fed, "input")
+            yield comparison.glue(place, fed)
 
 
 def _computing(glue: Glue, own: float) -> list[Candidate]:

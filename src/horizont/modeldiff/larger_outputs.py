@@ -121,7 +121,7 @@ def _candidates(
     found = []
     for number, pair in enumerate(enlarged.pairs):
         if distances.get(pair.a.name, 0.0) > _BOUND:
-            candidate = input_candidate(enlarged.glue(pair, number, recorded, "input"))
+            candidate = input_candidate(enlarged.glue(number, recorded))
             if candidate and candidate.layers and candidate.value_a != UNKNOWN:
                 found.append(candidate)
     return merged(found)

@@ -68,6 +68,7 @@ def planned_pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
         ("Theory", documents / "glossary.md"),
         ("The frameworks", executed / "frameworks.ipynb"),
         ("Method", paths.docs / "method.md"),
+        ("Method", documents / "own-models.md"),
         *(("The data", executed / f"data-{name}.ipynb") for name in study.datasets),
         *(
             ("Equivalence", executed / f"equivalence-{name}.ipynb")

@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 
-_LIBRARY = torch.library.Library("torchvision", "DEF")
+_LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
 for _name in ("nms", "qnms"):
+    if hasattr(torch.ops.torchvision, _name):  # a process may load this file as two modules
+        continue
     _LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 

@@ -6,7 +6,7 @@ Each returns a function that undoes it. It imports nothing of Horizont.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -147,6 +147,15 @@ def all_layers() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+def own_tensors(entries: Iterable[Any], prefix: str) -> dict[str, Any]:
+    """Return the parameters that belong to no layer, by a prefix and their names."""
+    return {
+        f"{prefix}{entry.name}": entry.module._parameters[entry.role]
+        for entry in entries
+        if entry.role
+    }
 
 
 def set_attribute(module: nn.Module, name: str, value: Any) -> Undo:

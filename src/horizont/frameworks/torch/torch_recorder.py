@@ -178,7 +178,7 @@ class Recorder:
         write_weights(self.entries, weights)
         recorded: Arrays = {}
         self._feed = feed
-        self._live: dict[str, Any] = {}
+        self._live = changes.own_tensors(self.entries, self.functions.PARAMETER)
         self._outputs: dict[str, Any] = {}
         with contextlib.ExitStack() as stack:
             stack.enter_context(changes.all_layers())

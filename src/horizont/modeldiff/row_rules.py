@@ -1,0 +1,179 @@
+"""Sequences of patches or words to which parameters are added: a class token, and positions.
+
+What differs between examples shows which steps of an output a sequence has, and in which order;
+what does not is the sum of the rows of parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from horizont.modeldiff.glue import BETWEEN, Glue, glue_candidate
+from horizont.modeldiff.identification import IDENTITY_BOUND, largest
+from horizont.modeldiff.recording import Array
+from horizont.modeldiff.repairs import UNKNOWN, Candidate
+
+#: More runs of rows are not listed.
+_MOST_RUNS = 3
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Of which steps of an output, and of which rows of parameters, a sequence consists.
+
+    Attributes
+    ----------
+    at
+        For each step that of the output; -1 if there is none.
+    plus
+        For each step the row of a parameter, likewise.
+    """
+
+    source: str
+    at: list[int]
+    plus: dict[str, list[int]]
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The change of an input, see `sequence_of`."""
+        rows = asdict(self)
+        return {"rows": {"from": rows.pop("source"), **rows}}
+
+    def shown(self, sizes: Mapping[str, int]) -> dict[str, str]:
+        """Return the places of steps and rows, by what they belong to."""
+        every = {f"steps of the output of {self.source}": (self.at, max(self.at) + 1)}
+        every |= {f"rows of {name}": (at, sizes[name]) for name, at in self.plus.items()}
+        return {name: _shown(*each) for name, each in every.items()}
+
+
+def sequence_rows(glue: Glue) -> Candidate | None:
+    """Find sequences with other rows of parameters, or with steps in another order."""
+    features = glue.b.shape[-1]
+    tables = {
+        name: value.reshape(-1, features)
+        for name, value in glue.parameters.items()
+        if value.ndim and value.shape[-1] == features
+    }
+    if not tables or glue.b.ndim != 3 or glue.a.ndim != 3 or len(glue.b) < 2:
+        return None
+    theirs = _find(glue.outputs, tables, glue.b)
+    if theirs is None:
+        return None
+    own = _find(glue.outputs, tables, glue.a)
+    sizes = {name: len(table) for name, table in tables.items()}
+    others = theirs.shown(sizes)
+    if own is None:
+        text = ", ".join(f"{name}: {each}" for name, each in others.items() if each != "none")
+        return glue_candidate(glue, BETWEEN, UNKNOWN, text, theirs.value)
+    ones = own.shown(sizes)
+    names = [name for name in others if ones.get(name) != others[name]]
+    if not names:
+        return None
+    one, other = (", ".join(each.get(name, "none") for name in names) for each in (ones, others))
+    return glue_candidate(glue, " and ".join(names), one, other, theirs.value)
+
+
+def _find(outputs: Mapping[str, Array], tables: Mapping[str, Array], target: Array) -> _Rows | None:
+    """Return the rows of a sequence, (examples, steps, features); None if it has others."""
+    bound = IDENTITY_BOUND * largest(target)
+    constant = target.mean(0)
+    for name, output in outputs.items():
+        steps = _steps(output)
+        if steps is None or (len(steps), steps.shape[2]) != (len(target), target.shape[2]):
+            continue
+        at = _matched(steps - steps.mean(0), target - constant, bound)
+        if at is None or max(at) < 0:
+            continue
+        rest = constant.copy()
+        is_there = np.array(at) >= 0
+        rest[is_there] -= steps.mean(0)[np.array(at)[is_there]]
+        plus = _summands(rest, tables, bound)
+        if plus is not None:
+            return _Rows(name, at, plus)
+    return None
+
+
+def _steps(output: Array) -> Array | None:
+    """Return an output as sequences: the places of an image row by row; None if it is none."""
+    if output.ndim == 2:
+        return output[:, None]
+    if output.ndim == 4:
+        return output.reshape(*output.shape[:2], -1).swapaxes(1, 2)
+    return output if output.ndim == 3 else None
+
+
+def _matched(steps: Array, target: Array, bound: float) -> list[int] | None:
+    """Return which step each one of a sequence is, -1 if it is zero; None if one is neither."""
+    weights = np.random.default_rng(0).normal(size=(len(steps), steps.shape[2]))
+    own, others = (np.einsum("nsf,nf->s", each, weights) for each in (steps, target))
+    found = []
+    for step, other in enumerate(others):
+        nearest = int(np.argmin(np.abs(own - other)))
+        if np.max(np.abs(target[:, step])) <= bound:
+            found.append(-1)
+        elif np.max(np.abs(steps[:, nearest] - target[:, step])) <= bound:
+            found.append(nearest)
+        else:
+            return None
+    return found
+
+
+def _summands(
+    rest: Array, tables: Mapping[str, Array], bound: float
+) -> dict[str, list[int]] | None:
+    """Return the rows of parameters, of one or of two, of which each row is the sum."""
+    found = {name: [-1] * len(rest) for name in tables}
+    for step, row in enumerate(rest):
+        if np.max(np.abs(row)) <= bound:
+            continue
+        for names in (*combinations(tables, 1), *combinations(tables, 2)):
+            places = _nearest([tables[name] for name in names], row)
+            total = sum(tables[name][place] for name, place in zip(names, places, strict=True))
+            if np.max(np.abs(total - row)) <= bound:
+                for name, place in zip(names, places, strict=True):
+                    found[name][step] = place
+                break
+        else:
+            return None
+    return found
+
+
+def _nearest(tables: Sequence[Array], row: Array) -> tuple[int, ...]:
+    """Return the row of each table whose sum is nearest to another one, along a random line."""
+    weights = np.random.default_rng(1).normal(size=len(row))
+    sums = np.zeros(())
+    for table in tables:
+        sums = np.add.outer(sums, table @ weights)
+    place = np.argmin(np.abs(sums - row @ weights))
+    return tuple(int(each) for each in np.unravel_index(place, sums.shape))
+
+
+def _shown(at: Sequence[int], size: int) -> str:
+    """Describe which rows are at which steps."""
+    places = [(step, row) for step, row in enumerate(at) if row >= 0]
+    if not places:
+        return "none"
+    runs: list[list[int]] = []
+    for step, row in places:
+        if runs and [step, row] == [runs[-1][0] + runs[-1][2], runs[-1][1] + runs[-1][2]]:
+            runs[-1][2] += 1
+        else:
+            runs.append([step, row, 1])
+    if len(runs) > _MOST_RUNS:
+        start, side = places[0][0], isqrt(len(places))
+        columns = np.arange(side * side).reshape(side, side).T.ravel()
+        is_known = [row for _, row in places] == columns.tolist()
+        return f"{'by columns' if is_known else 'in another order'} from step {start}"
+    return ", ".join(_shown_run(*run, size=size) for run in runs)
+
+
+def _shown_run(step: int, row: int, count: int, *, size: int) -> str:
+    if count == size:
+        return f"all from step {step}" if count > 1 else f"at step {step}"
+    return f"{row} to {row + count - 1} from step {step}" if count > 1 else f"{row} at step {step}"
