@@ -214,6 +214,7 @@ _JOINED = {
     "factor": "factor of a summand",
     "gate": "function of a gate",
     "pool": "pooling",
+    "steps": "reduction of steps",
 }
 
 

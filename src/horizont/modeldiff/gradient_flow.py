@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 from typing import Any
 
+from horizont.equivalence.bounds import norm
 from horizont.modeldiff.comparison import Comparison
 from horizont.modeldiff.glue import Glue, change_of_pair, glue_repair
 from horizont.modeldiff.identification import IDENTITY_BOUND, identify, identify_pair
-from horizont.modeldiff.recording import Recording, Repair
-from horizont.modeldiff.repairs import Candidate
+from horizont.modeldiff.recording import Layer, Recording, Repair
+from horizont.modeldiff.repairs import NOT_TRAINED, Candidate
+from horizont.modeldiff.row_rules import rows_of_b
 
 #: Relative differences of two gradients above this are none of rounding.
 _BOUND = 1e-8
@@ -34,7 +37,7 @@ def gradient_candidates(comparison: Comparison, repairs: Sequence[Repair]) -> li
     trained = comparison.train_a(repairs), comparison.training_b
     for number, pair in reversed(list(enumerate(comparison.pairs))):
         own, other = (
-            float(recorded.get(f"outer|{layer.name}", 0.0))
+            _arriving(recorded, layer)
             for recorded, layer in zip(trained, (pair.a, pair.b), strict=True)
         )
         if abs(own - other) > _BOUND * max(own, other):
@@ -43,9 +46,25 @@ def gradient_candidates(comparison: Comparison, repairs: Sequence[Repair]) -> li
             computed = [c for glue in glues for c in _computing(glue, own)] if other else []
             stopped = [_changed(glue, {"gradient": "stopped"}, _PASSED, _STOPPED) for glue in glues]
             singles = [*computed, *(stopped if own else [])]
+            if own and not other and f"output|{pair.a.name}" not in trained[0]:
+                singles.append(_not_trained(pair.a))
             together = [computed] if len(computed) > 1 else []
             return [*together, *([each] for each in singles)]
     return []
+
+
+def _arriving(recorded: Recording, layer: Layer) -> float:
+    """Return the norm of the gradient of an output, or of what belongs to no layer."""
+    if f"output|{layer.name}" in recorded:
+        return float(recorded.get(f"outer|{layer.name}", 0.0))
+    gradients = (recorded.get(f"gradient|{layer.name}|{role}") for role in layer.shapes)
+    return math.hypot(*(norm(each) for each in gradients if each is not None))
+
+
+def _not_trained(layer: Layer) -> Candidate:
+    repairs = (Repair(layer.name, "frozen", [*layer.shapes]),)
+    names = (layer.name,)
+    return Candidate(NOT_TRAINED, "none", layer.name, names, repairs, is_training_only=True)
 
 
 def _following(comparison: Comparison, number: int, fed: Recording) -> Iterator[Glue]:
@@ -80,4 +99,4 @@ def _computed(glue: Glue) -> dict[str, Any] | None:
         found = identify_pair(sources[first], sources[second], glue.b, IDENTITY_BOUND)
         if found is not None:
             return change_of_pair(found, first, second)
-    return None
+    return rows_of_b(glue)

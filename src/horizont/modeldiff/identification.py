@@ -213,7 +213,7 @@ def identify_pair(
     """Find the function that maps a sum of two arrays, or a product with a gate, to a third one.
 
     The gate, ``y``, has one number for each channel. The third array may be a mean or maximum
-    over the axes of space.
+    over the axes of space, or one step of sequences in the place of all.
 
     Returns
     -------
@@ -223,7 +223,9 @@ def identify_pair(
     is_gate = x.ndim > 2 and y.shape != x.shape
     is_gate = is_gate and y.shape[:2] == x.shape[:2] and y.size == np.prod(x.shape[:2])
     is_pooled = x.ndim > 2 and z.shape == x.shape[:2]
-    if not (is_gate or y.shape == x.shape) or not (is_pooled or z.shape == x.shape):
+    is_reduced = x.ndim == 3 and z.shape == (len(x), x.shape[2]) and not (is_gate or is_pooled)
+    is_whole = is_pooled or is_reduced or z.shape == x.shape
+    if not is_whole or not (is_gate or y.shape == x.shape):
         return None
     arrays = (x, np.broadcast_to(ArrayNamespace.expand(y, x), x.shape) if is_gate else y, z)
     # A few elements exclude most functions, more of them confirm one.
@@ -232,6 +234,10 @@ def identify_pair(
         space = tuple(range(2, x.ndim))
         parts = [[each[:1, :_FEW_CHANNELS] for each in arrays], arrays]
         factors = _factors(x.mean(axis=space), arrays[1].mean(axis=space), z)
+    elif is_reduced:
+        follows = [{"steps": reduction} for reduction in STEPS]
+        parts = [[each[:1, ..., :_FEW_CHANNELS] for each in arrays], arrays]
+        factors = [1.0]
     else:
         follows = [{}]
         steps = [max(z.size // count, 1) for count in (_FEW, _SAMPLE)]

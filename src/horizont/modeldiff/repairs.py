@@ -24,6 +24,9 @@ OF_BATCH = "of the batch"
 #: Into how many parts a batch is divided, each of which a batch norm normalizes alone.
 PARTS = "parts"
 
+#: What differs if one side alone computes no gradient of a tensor, or does not apply it.
+NOT_TRAINED = "tensors that are not trained"
+
 #: A function that is none of the catalogue.
 UNKNOWN = "not identified"
 
@@ -102,7 +105,7 @@ SETTINGS = (
     Setting("power iteration", "power iteration of a spectral norm", is_training_only=True),
     Setting("biases", "biases of a recurrent layer", is_training_only=True),
     Setting("padding index", "row of an embedding without a gradient", is_training_only=True),
-    Setting("frozen", "tensors that are not trained", is_training_only=True),
+    Setting("frozen", NOT_TRAINED, is_training_only=True),
 )
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
 

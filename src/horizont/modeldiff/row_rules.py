@@ -19,6 +19,9 @@ from horizont.modeldiff.identification import IDENTITY_BOUND, largest
 from horizont.modeldiff.recording import Array
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
 
+#: A factor that is nearer to 1 is 1 but for rounding.
+_FACTOR_BOUND = 1e-9
+
 #: More runs of rows are not listed.
 _MOST_RUNS = 3
 
@@ -36,6 +39,7 @@ class _Rows:
     """
 
     source: str
+    factor: float
     at: list[int]
     plus: dict[str, list[int]]
 
@@ -49,19 +53,13 @@ class _Rows:
         """Return the places of steps and rows, by what they belong to."""
         every = {f"steps of the output of {self.source}": (self.at, max(self.at) + 1)}
         every |= {f"rows of {name}": (at, sizes[name]) for name, at in self.plus.items()}
-        return {name: _shown(*each) for name, each in every.items()}
+        texts = {name: _shown(*each) for name, each in every.items()}
+        return {f"factor of the output of {self.source}": f"{self.factor:.6g}", **texts}
 
 
 def sequence_rows(glue: Glue) -> Candidate | None:
     """Find sequences with other rows of parameters, or with steps in another order."""
-    features = glue.b.shape[-1]
-    tables = {
-        name: value.reshape(-1, features)
-        for name, value in glue.parameters.items()
-        if value.ndim and value.shape[-1] == features
-    }
-    if not tables or glue.b.ndim != 3 or glue.a.ndim != 3 or len(glue.b) < 2:
-        return None
+    tables = _tables(glue)
     theirs = _find(glue.outputs, tables, glue.b)
     if theirs is None:
         return None
@@ -79,24 +77,50 @@ def sequence_rows(glue: Glue) -> Candidate | None:
     return glue_candidate(glue, " and ".join(names), one, other, theirs.value)
 
 
+def rows_of_b(glue: Glue) -> dict[str, Any] | None:
+    """Return how side B puts a sequence together, as a change of side A; None if it does not."""
+    found = _find(glue.outputs, _tables(glue), glue.b)
+    return None if found is None else found.value
+
+
+def _tables(glue: Glue) -> dict[str, Array]:
+    """Return parameters as tables of rows, each of which has the features of the input."""
+    features = glue.b.shape[-1]
+    return {
+        name: value.reshape(-1, features)
+        for name, value in glue.parameters.items()
+        if value.ndim and value.shape[-1] == features
+    }
+
+
 def _find(outputs: Mapping[str, Array], tables: Mapping[str, Array], target: Array) -> _Rows | None:
     """Return the rows of a sequence, (examples, steps, features); None if it has others."""
+    if not tables or target.ndim != 3 or len(target) < 2:
+        return None
     bound = IDENTITY_BOUND * largest(target)
     constant = target.mean(0)
     for name, output in outputs.items():
         steps = _steps(output)
         if steps is None or (len(steps), steps.shape[2]) != (len(target), target.shape[2]):
             continue
-        at = _matched(steps - steps.mean(0), target - constant, bound)
+        factor = _factor(steps, target)
+        at = _matched(factor * (steps - steps.mean(0)), target - constant, bound)
         if at is None or max(at) < 0:
             continue
         rest = constant.copy()
         is_there = np.array(at) >= 0
-        rest[is_there] -= steps.mean(0)[np.array(at)[is_there]]
+        rest[is_there] -= factor * steps.mean(0)[np.array(at)[is_there]]
         plus = _summands(rest, tables, bound)
         if plus is not None:
-            return _Rows(name, at, plus)
+            return _Rows(name, factor, at, plus)
     return None
+
+
+def _factor(steps: Array, target: Array) -> float:
+    """Return by what all steps are multiplied, in whatever order they are; 1 if it is near it."""
+    sizes = [float(np.linalg.norm(each - each.mean(0))) for each in (steps, target)]
+    ratio = sizes[1] / sizes[0] if sizes[0] > 0.0 else 1.0
+    return 1.0 if abs(ratio - 1.0) < _FACTOR_BOUND else ratio
 
 
 def _steps(output: Array) -> Array | None:
@@ -159,6 +183,9 @@ def _shown(at: Sequence[int], size: int) -> str:
     places = [(step, row) for step, row in enumerate(at) if row >= 0]
     if not places:
         return "none"
+    steps, rows = (list(each) for each in zip(*places, strict=True))
+    if len(at) == len(places) > 1 and len({*rows}) == 1:
+        return "at all steps" if size == 1 else f"{rows[0]} at all steps"
     runs: list[list[int]] = []
     for step, row in places:
         if runs and [step, row] == [runs[-1][0] + runs[-1][2], runs[-1][1] + runs[-1][2]]:
@@ -166,10 +193,10 @@ def _shown(at: Sequence[int], size: int) -> str:
         else:
             runs.append([step, row, 1])
     if len(runs) > _MOST_RUNS:
-        start, side = places[0][0], isqrt(len(places))
+        side = isqrt(len(places))
         columns = np.arange(side * side).reshape(side, side).T.ravel()
-        is_known = [row for _, row in places] == columns.tolist()
-        return f"{'by columns' if is_known else 'in another order'} from step {start}"
+        is_known = rows == columns.tolist()
+        return f"{'by columns' if is_known else 'in another order'} from step {steps[0]}"
     return ", ".join(_shown_run(*run, size=size) for run in runs)
 
 

@@ -20,13 +20,13 @@ def sequence_of(m: Any, rows: Mapping[str, Any], live: Mapping[str, Any]) -> Any
     Parameters
     ----------
     rows
-        ``from``, the name of an output, an image or a sequence; ``at``, which of its steps each
-        step of the sequence is, -1 if it is none; ``plus``, likewise the rows of parameters by
-        their names, which are added.
+        ``from``, the name of an output, an image or a sequence; its ``factor``; ``at``, which of
+        its steps each step of the sequence is, -1 if it is none; ``plus``, likewise the rows of
+        parameters by their names, which are added.
     """
     value = _steps(m, live[rows["from"]])
     features = value.shape[2]
-    value = m.linear(value, _places(rows["at"], value.shape[1]), 1)
+    value = rows["factor"] * m.linear(value, _places(rows["at"], value.shape[1]), 1)
     for name, at in rows["plus"].items():
         table = live[PARAMETER + name]
         count = int(np.prod(tuple(table.shape))) // features
