@@ -81,3 +81,16 @@ def test_a_parameter_without_a_gradient_is_not_trained() -> None:
     # What side A does not compute, no repair adds: the tensor is named.
     report = compared(PATCHES, "places not trained")
     assert [each.key for each in report.unexplained] == ["update|places|places"], str(report)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param("jax:{}/jax_models.py:rows", marks=pytest.mark.framework("jax")),
+        pytest.param("tf:{}/tf_models.py:Rows", marks=pytest.mark.framework("tensorflow")),
+    ],
+)
+def test_rows_are_repaired_in_other_frameworks(model: str) -> None:
+    side = model.format(MODELS.parent)
+    report = diff(side, side, "3x6:20", Options(args_a="first=2"))
+    assert explained(report) == ("rows of positions", "2 to 7 from step 0", "0 to 5 from step 0")

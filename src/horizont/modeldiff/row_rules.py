@@ -85,11 +85,11 @@ def rows_of_b(glue: Glue) -> dict[str, Any] | None:
 
 def _tables(glue: Glue) -> dict[str, Array]:
     """Return parameters as tables of rows, each of which has the features of the input."""
-    features = glue.b.shape[-1]
+    features = glue.b.shape[-1:]
     return {
-        name: value.reshape(-1, features)
+        name: value.reshape(-1, *features)
         for name, value in glue.parameters.items()
-        if value.ndim and value.shape[-1] == features
+        if value.ndim and value.shape[-1:] == features
     }
 
 

@@ -72,3 +72,17 @@ def places(first: int = 0) -> Any:
         return (jnp.take(own["words"], x, axis=0) + rows) @ own["head"] + own["bias"]
 
     return init, apply
+
+
+def rows(first: int = 0) -> Any:
+    """Return a network that adds rows of a table of positions to words."""
+
+    def init(key: Any) -> Any:
+        shapes = {"words": (20, 8), "positions": (24, 8), "head": (8, 4)}
+        return {name: jax.random.normal(key, shape) for name, shape in shapes.items()}
+
+    def apply(own: Any, x: Any) -> Any:
+        positions = own["positions"][first : first + x.shape[1]]
+        return (jnp.take(own["words"], x, axis=0) + positions) @ own["head"]
+
+    return init, apply

@@ -190,3 +190,16 @@ class Tied(tf.Module):
     def __call__(self, x: Any) -> Any:
         x = tf.nn.tanh(tf.gather(self.words, x) @ self.kernel + self.bias)
         return tf.matmul(x, [self.words], transpose_b=True)
+
+
+class Rows(tf.Module):
+    """The network `rows` of the models of JAX."""
+
+    def __init__(self, first: int = 0) -> None:
+        super().__init__()
+        self.first = first
+        self.words, self.positions, self.head = _variable(20, 8), _variable(24, 8), _variable(8, 4)
+
+    def __call__(self, x: Any) -> Any:
+        positions = self.positions[self.first : self.first + x.shape[1]]
+        return tf.tensordot(tf.gather(self.words, x) + positions, self.head, 1)

@@ -56,9 +56,8 @@ def _gradients(model: Any, batch: Any) -> list[Any]:
 def found(network: str, fault: str, at: float) -> dict[str, Any]:
     """Return what each check finds of one fault."""
     torch.manual_seed(0)
-    right, wrong = build(network).eval(), build(network).double().eval()
-    if fault:
-        wrong = planted(network, fault, at).eval()
+    right = build(network).eval()
+    wrong = (planted(network, fault, at) if fault else build(network).double()).eval()
     wrong.load_state_dict(right.state_dict())
     is_text = network == "bert"
     batch = torch.randint(1000, (2, 16)) if is_text else torch.randn(2, 3, 64, 64)
