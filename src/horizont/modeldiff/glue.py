@@ -116,11 +116,12 @@ def glue_before(
     sizes = {each.shape[2:] for each in outputs.values()}
     if pair.a.kind == "convolution" and not (np.any(zeros) or one.shape[2:] in sizes):
         one, other, zeros = without_zeros(one, other)
+    alone = [each for each in pairs if f"output|{each.a.name}" not in a]
     parameters = {
         each.a.name: weights[f"{each.a.name}|{role}"]
-        for each in pairs
-        if f"output|{each.a.name}" not in a and len(each.a.shapes) == 1
-        for role in each.a.shapes
+        for each in alone
+        if len(each.shared_roles) == 1
+        for role, _ in each.shared_roles
     }
     return Glue(pair.a.name, outputs, one, other, inputs, inputs_a, zeros, parameters)
 
