@@ -66,6 +66,10 @@ def versions() -> dict[str, str]:
 #: Copies a tensor: an operation in place may overwrite it later.
 to_array: Callable[[Any], Any] = backend.to_array
 
+#: Some backends record with fewer threads than they are timed with.
+limit_threads: Callable[[], object] = getattr(backend, "limit_threads", lambda: None)
+all_threads: Any = getattr(backend, "all_threads", contextlib.nullcontext)
+
 
 def operators(execute: Callable[[], object]) -> list[tuple[str, int, float, float, float]]:
     """Return the calls of operators: name, thread, start, seconds with and without inner calls."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from . import torch_layers, torch_recorder
+from .torch_threads import all_threads, limit_threads  # noqa: F401 - the recorder of Keras has them
 
 operators, to_array = torch_recorder.operators, torch_layers.to_array
 
