@@ -34,13 +34,17 @@ MODELS = Path(__file__).parent / "models"
 
 
 def _serve(
-    address: Path, python: str, modules: Sequence[str], interpreter: Path
+    interpreter: Path, python: str, modules: Sequence[str], **variables: str
 ) -> subprocess.Popen[bytes]:
-    """Start a server of sides, and write a program that stands for its interpreter."""
+    """Start a server of sides, and write a program that stands for its interpreter.
+
+    The server has these variables of the environment besides.
+    """
+    address = interpreter.with_suffix(".socket")
     program = str(Path(warm_interpreter.__file__))
     words = [python, program, "serve", str(address), *modules]
-    null, paths = subprocess.DEVNULL, {**os.environ, "PYTHONPATH": str(MODELS)}
-    server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=null, stderr=null, env=paths)
+    null, own = subprocess.DEVNULL, {**os.environ, **variables}
+    server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=null, stderr=null, env=own)
     while not address.exists():
         assert server.poll() is None
         time.sleep(0.01)
@@ -56,7 +60,7 @@ def interpreters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str,
     folder = tmp_path_factory.mktemp("warm")
     programs = {name: folder / name for name in filter(installed_version, FRAMEWORKS)}
     servers = [
-        _serve(folder / f"{name}.socket", framework_python(name), MODULES.get(name, ()), program)
+        _serve(program, framework_python(name), MODULES.get(name, ()))
         for name, program in programs.items()
     ]
     yield programs
@@ -78,8 +82,8 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder, servers = tmp_path_factory.mktemp("published"), []
     for name, modules in PUBLISHED.items():
         if (python := environments.python_of(name)).exists():
-            servers.append(_serve(folder / f"{name}.socket", str(python), modules, folder / name))
-            environments.servers[name] = folder / name
+            environments.servers[name] = program = folder / name
+            servers.append(_serve(program, str(python), modules, PYTHONPATH=str(MODELS)))
     yield
     environments.servers.clear()
     for server in servers:

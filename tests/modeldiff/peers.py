@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tests.modeldiff.environments import interpreter
-from tests.modeldiff.test_planted_faults import CASES, MODELS, OF_NETWORKS
+from tests.modeldiff.test_planted_faults import CASES, MODELS, OF_NETWORKS, find_first_layers
+
+FirstLayers = Mapping[tuple[str, str, float], str]
 
 NETWORKS = ("resnet18", "mobilenet_v2")
 OPTIONS: list[dict[str, Any]] = [
@@ -29,12 +32,17 @@ def answers(environment: str, program: str, *arguments: Any) -> list[Any]:
     return list(json.loads(lines[-1]))
 
 
-def usual_checks() -> None:
+def right_ones(layers: Sequence[str], truth: Collection[str]) -> str:
+    """Return how many first layers are right, of those of faults that change an output."""
+    right = sum(one == other != "" for one, other in zip(layers, truth, strict=True))
+    return f"{right} of {sum(map(bool, truth))}"
+
+
+def usual_checks(truth: FirstLayers) -> None:
     """Print how many faults each usual check finds, and how many first layers are right."""
     healthy = [(network, "", 0.5) for network in OF_NETWORKS]
     every = answers("pytorch", "usual_checks.py", [*healthy, *CASES])
     alarms, found = every[: len(healthy)], every[len(healthy) :]
-    truth = answers("pytorch", "first_differences.py", CASES)
     for check in ("result", "layers", "gradients", "transformers"):
         asked = [each[check] for each in found if each[check] is not None]
         networks = [name for name, each in zip(OF_NETWORKS, alarms, strict=True) if each[check]]
@@ -43,8 +51,7 @@ def usual_checks() -> None:
             f"{', '.join(networks) or 'none'}"
         )
     layers = [each["first layer"] for each in found]
-    right = sum(one == other != "" for one, other in zip(layers, truth, strict=True))
-    print(f"{right} of {sum(map(bool, truth))} first layers right")
+    print(f"{right_ones(layers, truth.values())} first layers right")
     missed = [
         case[:2] for case, each in zip(CASES, found, strict=True)
         if not any(value for name, value in each.items() if name != "first layer")
@@ -52,24 +59,24 @@ def usual_checks() -> None:
     print(f"found by none of them: {missed}", flush=True)
 
 
-def padiff() -> None:
+def padiff(truth: FirstLayers) -> None:
     """Print what PaDiff finds with each of its options."""
     for network in NETWORKS:
         cases = [case for case in CASES if case[0] == network]
-        truth = answers("pytorch", "first_differences.py", cases)
+        firsts = [truth[case] for case in cases]
         every = [(network, "", 0.5), *cases]
         for options in OPTIONS:
             healthy, *found = answers("padiff", "padiff_cases.py", every, options)
             layers = [layer for is_found, layer in found]
-            right = sum(one == other != "" for one, other in zip(layers, truth, strict=True))
             print(
                 f"{network}, {options or 'defaults'}: {'an' if healthy[0] else 'no'} alarm without "
                 f"a fault; {sum(each[0] for each in found)} of {len(cases)} faults found, "
-                f"{right} of {sum(map(bool, truth))} first layers right",
+                f"{right_ones(layers, firsts)} first layers right",
                 flush=True,
             )
 
 
 if __name__ == "__main__":
-    usual_checks()
-    padiff()
+    first_layers = find_first_layers()
+    usual_checks(first_layers)
+    padiff(first_layers)

@@ -104,12 +104,16 @@ def compared(network: str, fault: str, at: float) -> Report:
     )
 
 
-@pytest.fixture(scope="module")
-def first_layers() -> Mapping[tuple[str, str, float], str]:
+def find_first_layers() -> Mapping[tuple[str, str, float], str]:
     """Return the first layer whose output changes, of each case, by hooks of PyTorch alone."""
     program = MODELS.with_name("first_differences.py")
     command = [interpreter("pytorch"), str(program), json.dumps(CASES)]
     return dict(zip(CASES, json.loads(subprocess.check_output(command, text=True)), strict=True))
+
+
+@pytest.fixture(scope="module")
+def first_layers() -> Mapping[tuple[str, str, float], str]:
+    return find_first_layers()
 
 
 @pytest.mark.parametrize(("network", "fault", "at"), CASES)

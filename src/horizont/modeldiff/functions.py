@@ -20,7 +20,11 @@ from typing import Any
 import numpy as np
 
 from .attended import attended, part_of
-from .rows import PARAMETER, sequence_of  # noqa: F401 - recorders get the name with these functions
+from .rows import (  # noqa: F401 - recorders get the others with these functions
+    PARAMETER,
+    parameters_alone,
+    sequence_of,
+)
 from .running_statistics import (  # noqa: F401 - recorders get them with these functions
     add_statistics,
     change_momentum,
@@ -144,13 +148,13 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         times ``factor``; ``constant``, of one example; ``function``, a name of `FUNCTIONS`,
         `RESULTS` or `ROUNDINGS`; ``times``, another tensor after the function ``gate``;
         ``step weights``, with which the steps of each sequence add up; ``pool``, ``max`` or
-        ``mean``, over windows of a ``size``, 0 for all of an image,
-        with a ``stride`` and ``padding`` before and after, whose zeros are ``counted`` in a mean or
-        not; ``resize``, a name of `RESIZED`, by ``times larger``; ``unflatten``, whether the
-        features of images of ``sizes``, ``CHW``, have channels ``first`` or ``last``; ``flatten``,
-        likewise of images; ``steps``, a name of `STEPS`, by which the steps of a sequence become
-        one; ``order``, a permutation of an ``axis``; ``scale`` and ``shift``, or ``scales`` and
-        ``shifts`` of the channels on an ``axis``.
+        ``mean``, over windows of a ``size``, 0 for all of an image, with a ``stride`` and
+        ``padding`` before and after, whose zeros are ``counted`` in a mean or not; ``resize``, a
+        name of `RESIZED`, by ``times larger``; ``unflatten``, whether the features of images of
+        ``sizes``, ``CHW``, have channels ``first`` or ``last``; ``flatten``, likewise of images;
+        ``steps``, a name of `STEPS`, by which the steps of a sequence become one; ``order``, a
+        permutation of an ``axis``; ``scale`` and ``shift``, or ``scales`` and ``shifts`` of the
+        channels on an ``axis``.
     live
         Outputs of layers by name, inputs as ``input|name``, and what belongs to no layer as
         ``parameter|name``, as the model has them.

@@ -7,7 +7,8 @@ what does not is the sum of the rows of parameters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations
 from math import isqrt
 from typing import Any
@@ -15,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from horizont.modeldiff.glue import BETWEEN, Glue, glue_candidate
-from horizont.modeldiff.identification import IDENTITY_BOUND, largest
+from horizont.modeldiff.identification import IDENTITY_BOUND, ArrayNamespace, largest
 from horizont.modeldiff.recording import Array
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
+from horizont.modeldiff.rows import steps_of
 
 #: A factor that is nearer to 1 is 1 but for rounding.
 _FACTOR_BOUND = 1e-9
@@ -46,8 +48,8 @@ class _Rows:
     @property
     def value(self) -> dict[str, Any]:
         """The change of an input, see `sequence_of`."""
-        rows = asdict(self)
-        return {"rows": {"from": rows.pop("source"), **rows}}
+        rows = {"from": self.source, "factor": self.factor, "at": self.at, "plus": self.plus}
+        return {"rows": rows}
 
     def shown(self, sizes: Mapping[str, int]) -> dict[str, str]:
         """Return the places of steps and rows, by what they belong to."""
@@ -100,16 +102,18 @@ def _find(outputs: Mapping[str, Array], tables: Mapping[str, Array], target: Arr
     bound = IDENTITY_BOUND * largest(target)
     constant = target.mean(0)
     for name, output in outputs.items():
-        steps = _steps(output)
-        if steps is None or (len(steps), steps.shape[2]) != (len(target), target.shape[2]):
+        if output.ndim < 2:
             continue
-        factor = _factor(steps, target)
-        at = _matched(factor * (steps - steps.mean(0)), target - constant, bound)
+        steps = steps_of(ArrayNamespace, output)
+        if (len(steps), steps.shape[2]) != (len(target), target.shape[2]):
+            continue
+        factor, mean = _factor(steps, target), steps.mean(0)
+        at = _matched(factor * (steps - mean), target - constant, bound)
         if at is None or max(at) < 0:
             continue
         rest = constant.copy()
         is_there = np.array(at) >= 0
-        rest[is_there] -= factor * steps.mean(0)[np.array(at)[is_there]]
+        rest[is_there] -= factor * mean[np.array(at)[is_there]]
         plus = _summands(rest, tables, bound)
         if plus is not None:
             return _Rows(name, factor, at, plus)
@@ -121,15 +125,6 @@ def _factor(steps: Array, target: Array) -> float:
     sizes = [float(np.linalg.norm(each - each.mean(0))) for each in (steps, target)]
     ratio = sizes[1] / sizes[0] if sizes[0] > 0.0 else 1.0
     return 1.0 if abs(ratio - 1.0) < _FACTOR_BOUND else ratio
-
-
-def _steps(output: Array) -> Array | None:
-    """Return an output as sequences: the places of an image row by row; None if it is none."""
-    if output.ndim == 2:
-        return output[:, None]
-    if output.ndim == 4:
-        return output.reshape(*output.shape[:2], -1).swapaxes(1, 2)
-    return output if output.ndim == 3 else None
 
 
 def _matched(steps: Array, target: Array, bound: float) -> list[int] | None:
@@ -153,11 +148,13 @@ def _summands(
 ) -> dict[str, list[int]] | None:
     """Return the rows of parameters, of one or of two, of which each row is the sum."""
     found = {name: [-1] * len(rest) for name in tables}
+    line = np.random.default_rng(1).normal(size=rest.shape[1])
+    on_line = {name: table @ line for name, table in tables.items()}
     for step, row in enumerate(rest):
         if np.max(np.abs(row)) <= bound:
             continue
         for names in (*combinations(tables, 1), *combinations(tables, 2)):
-            places = _nearest([tables[name] for name in names], row)
+            places = _nearest([on_line[name] for name in names], float(row @ line))
             total = sum(tables[name][place] for name, place in zip(names, places, strict=True))
             if np.max(np.abs(total - row)) <= bound:
                 for name, place in zip(names, places, strict=True):
@@ -168,13 +165,10 @@ def _summands(
     return found
 
 
-def _nearest(tables: Sequence[Array], row: Array) -> tuple[int, ...]:
-    """Return the row of each table whose sum is nearest to another one, along a random line."""
-    weights = np.random.default_rng(1).normal(size=len(row))
-    sums = np.zeros(())
-    for table in tables:
-        sums = np.add.outer(sums, table @ weights)
-    place = np.argmin(np.abs(sums - row @ weights))
+def _nearest(numbers: Sequence[Array], other: float) -> tuple[int, ...]:
+    """Return the place in each array whose numbers have the sum that is nearest to another one."""
+    sums = reduce(np.add.outer, numbers)
+    place = np.argmin(np.abs(sums - other))
     return tuple(int(each) for each in np.unravel_index(place, sums.shape))
 
 

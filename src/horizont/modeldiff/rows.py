@@ -5,13 +5,23 @@ See :mod:`horizont.modeldiff.functions` for the operations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 #: What the names of parameters begin with that belong to no layer.
 PARAMETER = "parameter|"
+
+
+def parameters_alone(entries: Iterable[Any], leaves: Sequence[Any]) -> dict[str, Any]:
+    """Return the variables of entries without an operation at their end, by prefixed names."""
+    return {
+        f"{PARAMETER}{entry.name}": leaves[weight.number]
+        for entry in entries
+        if entry.end < 0
+        for weight in entry.weights.values()
+    }
 
 
 def sequence_of(m: Any, rows: Mapping[str, Any], live: Mapping[str, Any]) -> Any:
@@ -24,7 +34,7 @@ def sequence_of(m: Any, rows: Mapping[str, Any], live: Mapping[str, Any]) -> Any
         its steps each step of the sequence is, -1 if it is none; ``plus``, likewise the rows of
         parameters by their names, which are added.
     """
-    value = _steps(m, live[rows["from"]])
+    value = steps_of(m, live[rows["from"]])
     features = value.shape[2]
     value = rows["factor"] * m.linear(value, _places(rows["at"], value.shape[1]), 1)
     for name, at in rows["plus"].items():
@@ -35,7 +45,7 @@ def sequence_of(m: Any, rows: Mapping[str, Any], live: Mapping[str, Any]) -> Any
     return value
 
 
-def _steps(m: Any, value: Any) -> Any:
+def steps_of(m: Any, value: Any) -> Any:
     """Return an output as sequences: the places of an image row by row, or one step."""
     if len(value.shape) == 2:
         return m.reshape(value, (value.shape[0], 1, value.shape[1]))

@@ -55,9 +55,7 @@ class Run:
         ends = {entry.end: entry for entry in self.entries if entry.end >= 0}
         params, constants = self._changes()
         inputs: Arrays = {}
-        for alone in (entry for entry in self.entries if entry.end < 0):
-            for weight in alone.weights.values():
-                self._live[f"{self.functions.PARAMETER}{alone.name}"] = leaves[weight.number]
+        self._live |= self.functions.parameters_alone(self.entries, leaves)
 
         for number, operation in enumerate(self.graph.operations):
             for entry in readers.get(number, ()):

@@ -52,10 +52,7 @@ class Run:
         starts = {entry.start: entry for entry in self.entries if entry.input is not None}
         changes = self._changed_attributes()
         ends = {entry.end: entry for entry in self.entries if entry.end >= 0}
-        for alone in (entry for entry in self.entries if entry.end < 0):
-            for weight in alone.weights.values():
-                value = self.interpreter.leaves[weight.number]
-                self._live[f"{self.functions.PARAMETER}{alone.name}"] = value
+        self._live |= self.functions.parameters_alone(self.entries, self.interpreter.leaves)
 
         for number, operation in enumerate(self.graph.operations):
             operands = [read(each, values) for each in operation.operands]
