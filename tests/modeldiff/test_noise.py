@@ -34,6 +34,9 @@ NAMES = (
 #: Models whose sizes do not depend on the image.
 LARGE = {"timm levit_128s": "2x3x224x224"}
 
+#: Models whose training crashes PyTorch 2.13 in oneDNN, in single precision with channels last.
+CRASHES = ("timm repvgg_a0",)
+
 CASES = [
     (name, number) for number in range(int(os.environ.get("HORIZONT_NOISE", "1"))) for name in NAMES
 ]
@@ -44,10 +47,13 @@ def test_a_model_is_the_same_as_itself(name: str, number: int) -> None:
     package, model = name.split()
     python = interpreter("pytorch")
     same = f"package={package!r},name={model!r},seed={number}"
+    own_algorithms = number % 2 == 0
+    channels_last = package != "transformers" and number % 3 != 1
+    if name in CRASHES and not own_algorithms:
+        channels_last = False
     otherwise = (
-        f"threads={2 if number % 5 == 0 else 1},own_algorithms={number % 2 == 0},"
-        f"channels_last={package != 'transformers' and number % 3 != 1},"
-        f"reversed_sums={number % 4 != 1}"
+        f"threads={2 if number % 5 == 0 else 1},own_algorithms={own_algorithms},"
+        f"channels_last={channels_last},reversed_sums={number % 4 != 1}"
     )
     report = diff(
         f"torch:{MODELS / 'rerun.py'}:build",
@@ -55,5 +61,4 @@ def test_a_model_is_the_same_as_itself(name: str, number: int) -> None:
         make_batch(LARGE.get(name, SIZES[package]), seed=number),
         Options(python_a=python, python_b=python, args_a=same, args_b=f"{same},{otherwise}"),
     )
-    # A verdict is withheld where rounding could hide a defect; that is no false alarm.
-    assert report.status != 1, str(report)
+    assert report.status == 0, str(report)
