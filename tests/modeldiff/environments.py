@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,3 +26,10 @@ def interpreter(name: str) -> str:
     if not python_of(name).exists():
         pytest.skip(f"no environment {name}: run `make pairs`")
     return str(servers.get(name, python_of(name)))
+
+
+def answers(name: str, program: Path, *arguments: Any) -> list[Any]:
+    """Run a program in an environment, and return the list that it prints at last."""
+    command = [interpreter(name), str(program), *(json.dumps(each) for each in arguments)]
+    lines = subprocess.check_output(command, text=True).splitlines()
+    return list(json.loads(lines[-1]))

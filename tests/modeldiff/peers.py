@@ -7,29 +7,23 @@ tolerances, and larger ones for every element; a model without a fault shows whi
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from tests.modeldiff.environments import interpreter
-from tests.modeldiff.test_planted_faults import CASES, MODELS, OF_NETWORKS, find_first_layers
-
-FirstLayers = Mapping[tuple[str, str, float], str]
+from tests.modeldiff.environments import answers
+from tests.modeldiff.test_planted_faults import (
+    CASES,
+    MODELS,
+    OF_NETWORKS,
+    FirstLayers,
+    find_first_layers,
+)
 
 NETWORKS = ("resnet18", "mobilenet_v2")
 OPTIONS: list[dict[str, Any]] = [
     {},
     *({"atol": each, "rtol": each, "compare_mode": "strict"} for each in (1e-5, 1e-4, 1e-3, 1e-2)),
 ]
-
-
-def answers(environment: str, program: str, *arguments: Any) -> list[Any]:
-    """Run a program in an environment, and return the list that it prints at last."""
-    command = [interpreter(environment), str(MODELS.with_name(program))]
-    command += [json.dumps(each) for each in arguments]
-    lines = subprocess.check_output(command, text=True).splitlines()
-    return list(json.loads(lines[-1]))
 
 
 def right_ones(layers: Sequence[str], truth: Collection[str]) -> str:
@@ -41,7 +35,7 @@ def right_ones(layers: Sequence[str], truth: Collection[str]) -> str:
 def usual_checks(truth: FirstLayers) -> None:
     """Print how many faults each usual check finds, and how many first layers are right."""
     healthy = [(network, "", 0.5) for network in OF_NETWORKS]
-    every = answers("pytorch", "usual_checks.py", [*healthy, *CASES])
+    every = answers("pytorch", MODELS.with_name("usual_checks.py"), [*healthy, *CASES])
     alarms, found = every[: len(healthy)], every[len(healthy) :]
     for check in ("result", "layers", "gradients", "transformers"):
         asked = [each[check] for each in found if each[check] is not None]
@@ -61,12 +55,13 @@ def usual_checks(truth: FirstLayers) -> None:
 
 def padiff(truth: FirstLayers) -> None:
     """Print what PaDiff finds with each of its options."""
+    program = MODELS.with_name("padiff_cases.py")
     for network in NETWORKS:
         cases = [case for case in CASES if case[0] == network]
         firsts = [truth[case] for case in cases]
         every = [(network, "", 0.5), *cases]
         for options in OPTIONS:
-            healthy, *found = answers("padiff", "padiff_cases.py", every, options)
+            healthy, *found = answers("padiff", program, every, options)
             layers = [layer for is_found, layer in found]
             print(
                 f"{network}, {options or 'defaults'}: {'an' if healthy[0] else 'no'} alarm without "

@@ -48,9 +48,8 @@ def test_a_model_is_the_same_as_itself(name: str, number: int) -> None:
     python = interpreter("pytorch")
     same = f"package={package!r},name={model!r},seed={number}"
     own_algorithms = number % 2 == 0
-    channels_last = package != "transformers" and number % 3 != 1
-    if name in CRASHES and not own_algorithms:
-        channels_last = False
+    crashes = name in CRASHES and not own_algorithms
+    channels_last = package != "transformers" and number % 3 != 1 and not crashes
     otherwise = (
         f"threads={2 if number % 5 == 0 else 1},own_algorithms={own_algorithms},"
         f"channels_last={channels_last},reversed_sums={number % 4 != 1}"

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from horizont.modeldiff import Options, Report, diff
-from tests.modeldiff.environments import interpreter
+from tests.modeldiff.environments import answers, interpreter
 
 pytestmark = pytest.mark.usefixtures("published")
 
 MODELS = Path(__file__).parent / "models" / "planted.py"
+
+#: By network, fault and place.
+FirstLayers = Mapping[tuple[str, str, float], str]
 
 ACTIVATION = "activation"
 DILATION = "dilation of a convolution, padding of a convolution"
@@ -104,21 +105,20 @@ def compared(network: str, fault: str, at: float) -> Report:
     )
 
 
-def find_first_layers() -> Mapping[tuple[str, str, float], str]:
+def find_first_layers() -> FirstLayers:
     """Return the first layer whose output changes, of each case, by hooks of PyTorch alone."""
-    program = MODELS.with_name("first_differences.py")
-    command = [interpreter("pytorch"), str(program), json.dumps(CASES)]
-    return dict(zip(CASES, json.loads(subprocess.check_output(command, text=True)), strict=True))
+    found = answers("pytorch", MODELS.with_name("first_differences.py"), CASES)
+    return dict(zip(CASES, found, strict=True))
 
 
 @pytest.fixture(scope="module")
-def first_layers() -> Mapping[tuple[str, str, float], str]:
+def first_layers() -> FirstLayers:
     return find_first_layers()
 
 
 @pytest.mark.parametrize(("network", "fault", "at"), CASES)
 def test_the_first_tensor_and_the_repair_are_found(
-    network: str, fault: str, at: float, first_layers: Mapping[tuple[str, str, float], str]
+    network: str, fault: str, at: float, first_layers: FirstLayers
 ) -> None:
     report = compared(network, fault, at)
     first = report.first.layer if report.first else ""
